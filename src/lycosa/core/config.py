@@ -1,0 +1,250 @@
+"""The configuration: one closed, typed schema with its defaults, bounds and texts.
+
+`lycosa.toml`, `--set section.key=value` and `docs/settings.md` all come from the models below: the description of a field
+is its documentation. An unknown key is an error that names its line and the nearest known key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+
+from lycosa.core.errors import ConfigError, UsageError
+from lycosa.core.units import format_duration, format_size, parse_duration_ms, parse_size
+
+VERSION = "0.1.0"
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return parse_duration_ms(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+    if value == 0:
+        return 0
+    raise ValueError("write a duration as text with its unit, as in '10s'")
+
+
+def _size(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return parse_size(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+    raise ValueError("write a size as text with its unit, as in '10MiB'")
+
+
+DurationMs = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
+SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(format_size, when_used="json")]
+
+Scope = Literal["host", "domain", "prefix", "any"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FetchSettings(_Section):
+    """How pages are fetched: who we say we are, how long we wait, how much we take."""
+
+    user_agent: str = Field(
+        f"lycosa/{VERSION}",
+        min_length=1,
+        description="The User-Agent header. Its first word, up to a slash, is the product token that robots.txt files name.",
+    )
+    contact: str = Field(
+        "", description="A URL or mail address where a webmaster reaches you; added to the User-Agent and the archive."
+    )
+    connections: int = Field(100, ge=1, le=10_000, description="Connections at once, over all hosts.")
+    connect_timeout: DurationMs = Field(10_000, ge=1, description="Longest wait for a connection, name look-up included.")
+    first_byte_timeout: DurationMs = Field(20_000, ge=1, description="Longest wait from the request to the first byte of an answer.")
+    total_timeout: DurationMs = Field(120_000, ge=1, description="Longest time for one exchange.")
+    slow_time: DurationMs = Field(20_000, ge=1000, description="How long a transfer may stay below slow_speed.")
+    slow_speed: SizeBytes = Field(64, ge=0, description="Bytes a second below which a transfer is slow; it is then stopped as too_slow.")
+    max_header: SizeBytes = Field(64 * 1024, ge=1024, description="Largest response header that is read.")
+    max_body: SizeBytes = Field(
+        10 * 2**20, ge=1024, description="Largest body that is kept, as transferred; a longer one is cut and marked truncated."
+    )
+    max_decoded: SizeBytes = Field(40 * 2**20, ge=1024, description="Largest body after decompression; a longer one is cut and marked.")
+    retries: int = Field(3, ge=0, le=20, description="Further attempts after a failure that may pass; each one is recorded.")
+    retry_wait: DurationMs = Field(
+        5_000, ge=0, description="Wait before the first further attempt; doubled for each one after it."
+    )
+    retry_later: DurationMs = Field(86_400_000, ge=0, description="When the attempts are used up, the URL is due again after this time.")
+    max_redirects: int = Field(10, ge=0, le=50, description="Redirect hops that are followed; the next one is excluded.")
+    http2: bool = Field(True, description="Offer HTTP/2 over TLS.")
+    verify_tls: bool = Field(True, description="Refuse certificates that do not verify.")
+    ca_file: str = Field("", description="A file of certificate authorities to trust instead of the system's.")
+    accept_language: str = Field("", description="The Accept-Language header; empty sends none.")
+    connect_to: tuple[str, ...] = Field(
+        (), description="curl's HOST:PORT:HOST:PORT, empty parts match all: dial another address for a host (test webs)."
+    )
+
+
+class CrawlSettings(_Section):
+    """How a worker runs: when it commits, when a crawl counts as finished."""
+
+    patience: DurationMs = Field(60_000, ge=0, description="`crawl` ends when nothing is due or in flight now or within this time.")
+    commit_pages: int = Field(5_000, ge=1, description="Commit after this many exchanges.")
+    commit_interval: DurationMs = Field(30_000, ge=100, description="Commit at least this often while there is something to commit.")
+    commit_text: SizeBytes = Field(24 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
+    remind_pages: int = Field(
+        500, ge=0, description="`crawl` reminds of fetch.contact when it fetches more than this many pages from public hosts."
+    )
+
+
+class IndexSettings(_Section):
+    """How the search index is built."""
+
+    heap: SizeBytes = Field(50 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
+    threads: int = Field(1, ge=1, le=16, description="Threads that build the index.")
+    interval: DurationMs = Field(10_000, ge=0, description="While crawling, publish the index at most this often.")
+
+
+class ServeSettings(_Section):
+    """The search page and the JSON API."""
+
+    host: str = Field("127.0.0.1", description="The address to listen on. Loopback unless you know why not.")
+    port: int = Field(8000, ge=0, le=65535, description="The port; 0 takes a free one.")
+
+
+class Collection(_Section):
+    """A named task: what to crawl, how far, how politely."""
+
+    name: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name: lower case, digits, - and _.")
+    seeds: tuple[str, ...] = Field((), description="URLs to start from.")
+    seed_file: str = Field("", description="A file of seeds, one URL a line; # starts a comment.")
+    scope: Scope = Field(
+        "host",
+        description="Which links are followed: `host` the seeds' hosts and ports, `domain` their registrable domains, "
+        "`prefix` URLs that start with a seed's folder, `any` all.",
+    )
+    depth: int | None = Field(None, ge=0, description="How many links from a seed; 0 = the seeds alone. Without it: no limit.")
+    allow: tuple[str, ...] = Field((), description="Regular expressions; if given, one must match a URL somewhere for it to be followed.")
+    deny: tuple[str, ...] = Field((), description="Regular expressions; a URL that one of them matches somewhere is not followed.")
+    delay: DurationMs = Field(1_000, ge=0, description="Least pause between two fetches from a host.")
+    courtesy_factor: float = Field(
+        10.0, ge=0, description="The pause is at least this many times the duration of the last transfer (Scooter's rule)."
+    )
+    max_delay: DurationMs = Field(600_000, ge=0, description="Longest pause that delay and courtesy_factor may lead to.")
+    connections: int = Field(30, ge=1, description="Connections at once for this collection.")
+    connections_per_host: int = Field(1, ge=1, le=16, description="Connections at once to one host.")
+    max_pages: int | None = Field(None, ge=0, description="Pages this collection may ever hold.")
+    max_url_length: int = Field(2_000, ge=64, le=65_536, description="Longer URLs are refused.")
+    drop_parameters: tuple[str, ...] = Field(
+        (), description="Query parameters to remove from URLs, `*` as wildcard: `utm_*`, `fbclid`. May change what a URL means."
+    )
+    drop_session_ids: bool = Field(False, description="Remove jsessionid, PHPSESSID and their kin from URLs.")
+    merge_slashes: bool = Field(False, description="Treat // in a path as /.")
+    drop_trailing_dot: bool = Field(False, description="Treat the host `example.org.` as `example.org`.")
+    respect_nofollow: bool = Field(True, description="Do not follow links marked rel=nofollow.")
+
+
+class Config(_Section):
+    """All of lycosa.toml."""
+
+    fetch: FetchSettings = Field(default_factory=lambda: FetchSettings())
+    crawl: CrawlSettings = Field(default_factory=lambda: CrawlSettings())
+    index: IndexSettings = Field(default_factory=lambda: IndexSettings())
+    serve: ServeSettings = Field(default_factory=lambda: ServeSettings())
+    collection: tuple[Collection, ...] = Field((), description="The collections, one [[collection]] each.")
+
+
+def parse_config(text: str, source: str = "lycosa.toml", overrides: tuple[str, ...] = ()) -> Config:
+    """Read a configuration and apply `section.key=value` overrides (values are TOML, bare words are strings).
+
+    Raises:
+        ConfigError: not TOML, an unknown key (with its line and the nearest known one), or a value out of bounds.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    for override in overrides:
+        _apply_override(data, override)
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(problem, text, source) for problem in error.errors())) from None
+    names = [collection.name for collection in config.collection]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{source}: two collections are named {name!r}; names must differ")
+    for collection in config.collection:
+        for pattern in (*collection.allow, *collection.deny):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigError(f"{source}: collection {collection.name!r}: {pattern!r} is not a regular expression: {error}") from None
+    return config
+
+
+def _apply_override(data: dict[str, Any], override: str) -> None:
+    path, equals, value = override.partition("=")
+    parts = path.strip().split(".")
+    if not equals or len(parts) != 2 or not all(parts):
+        raise ConfigError(f"--set {override}: write section.key=value, as in fetch.max_body=5MiB")
+    section, key = parts
+    model = _sections().get(section)
+    if model is None:
+        raise ConfigError(f"--set {override}: there is no section {section!r}; {_nearest(section, list(_sections()))}")
+    if key not in model.model_fields:
+        raise ConfigError(f"--set {override}: [{section}] has no setting {key!r}; {_nearest(key, list(model.model_fields))}")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    annotation = str(model.model_fields[key].annotation)
+    if annotation.startswith("tuple") and not isinstance(parsed, list):
+        parsed = [parsed]
+    if section == "collection":
+        for collection in data.setdefault("collection", []):
+            collection[key] = parsed
+    else:
+        data.setdefault(section, {})[key] = parsed
+
+
+def _sections() -> dict[str, type[_Section]]:
+    return {"fetch": FetchSettings, "crawl": CrawlSettings, "index": IndexSettings, "serve": ServeSettings, "collection": Collection}
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+
+
+def _explain(problem: Any, text: str, source: str) -> str:
+    location = [part for part in problem["loc"] if isinstance(part, str)]
+    key = location[-1] if location else ""
+    occurrence = next((part for part in problem["loc"] if isinstance(part, int)), 0)
+    where = f"{source}{_line_of(text, location, occurrence)}: {'.'.join(str(part) for part in problem['loc'])}"
+    if problem["type"] == "extra_forbidden":
+        section = _sections().get(location[0]) if len(location) > 1 else None
+        known = list(section.model_fields) if section else list(Config.model_fields)
+        return f"{where}: unknown setting {key!r}; {_nearest(key, known)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{where}: {message} (given: {problem.get('input')!r})"
+
+
+def _line_of(text: str, location: list[str], occurrence: int) -> str:
+    """`, line N` of a key in the TOML text, found by walking its table headers; empty where it came from --set."""
+    if not location:
+        return ""
+    section = location[0] if len(location) > 1 else ""
+    key = location[-1]
+    current, seen = "", -1
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?", line)
+        if header:
+            current = header[1]
+            seen += current == section
+            if len(location) == 1 and current == key:
+                return f", line {number}"
+        elif current == section and re.match(rf"\s*{re.escape(key)}\s*=", line) and (not section or seen == max(occurrence, 0)):
+            return f", line {number}"
+    return ""

@@ -1,0 +1,149 @@
+"""Everything that can go wrong, sorted into retry and stop.
+
+Exceptions (for the caller of a Lycosa function)::
+
+    LycosaError
+     +-- UsageError            the call or the configuration is wrong        exit code 2
+     |    +-- ConfigError      a setting is wrong: names file, line, key
+     |    +-- UrlError         a URL cannot be parsed; ``reason`` is counted
+     |    +-- QueryError       a search cannot be understood
+     +-- WorkError             the work failed                               exit code 1
+          +-- WorkspaceError   missing, damaged, of another format
+          |    +-- OwnedError  somebody else crawls in this workspace
+          |    +-- ClaimLost   a later claim outranks ours: drop the work and stop
+          +-- ArchiveError     a WARC file cannot be read
+
+Outcomes (a server's misbehaviour is counted, never raised): `FetchError`, with `retry` saying whether another attempt
+within this crawl may help; `Refusal`, why a URL was not admitted; `Exclusion`, why an admitted one was stopped.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class LycosaError(Exception):
+    """Base of all errors that Lycosa raises on purpose. The message says what, where, and what to do."""
+
+    exit_code = 1
+
+
+class UsageError(LycosaError):
+    """The call or the configuration is wrong; nothing was done."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A setting is unknown or out of bounds."""
+
+
+class UrlError(UsageError):
+    """A URL that cannot be used. `reason` is a `Refusal` and is what gets counted."""
+
+    def __init__(self, reason: Refusal, url: str) -> None:
+        super().__init__(f"{url!r} cannot be used as a URL: {reason.value}")
+        self.reason = reason
+        self.url = url
+
+
+class QueryError(UsageError):
+    """A search query that cannot be understood."""
+
+
+class WorkError(LycosaError):
+    """The work was started and failed."""
+
+
+class WorkspaceError(WorkError):
+    """A workspace is missing, damaged, or of a format that this program does not know."""
+
+
+class OwnedError(WorkspaceError):
+    """Another living process crawls in this workspace."""
+
+
+class ClaimLost(WorkspaceError):
+    """A later claim outranks ours; uncommitted work was dropped."""
+
+
+class ArchiveError(WorkError):
+    """A WARC file or record cannot be read."""
+
+
+class FetchError(StrEnum):
+    """Why an exchange did not give a whole answer. Closed; the value stands in `visits.error`."""
+
+    DNS = "dns"  # the name does not resolve
+    CONNECT_REFUSED = "connect_refused"
+    CONNECT_TIMEOUT = "connect_timeout"
+    CONNECT = "connect"  # unreachable network, reset while connecting, …
+    TLS = "tls"  # handshake failed
+    TLS_CERTIFICATE = "tls_certificate"  # not trusted, expired, wrong name
+    FIRST_BYTE_TIMEOUT = "first_byte_timeout"
+    TIMEOUT = "timeout"  # total time
+    TOO_SLOW = "too_slow"  # slow drip
+    RESET = "reset"  # connection reset while sending or receiving
+    EMPTY_REPLY = "empty_reply"  # closed before the first byte
+    INCOMPLETE = "incomplete"  # body shorter than announced, or a chunk is broken
+    HEADERS_TOO_LARGE = "headers_too_large"
+    BAD_HTTP = "bad_http"  # not an HTTP answer, HTTP/0.9, garbage before the status line
+    BAD_ENCODING = "bad_encoding"  # Content-Encoding does not decode
+    HTTP2 = "http2"  # stream or framing error
+    ADDRESS_REFUSED = "address_refused"  # the guard refused the address that was dialled
+    BAD_REDIRECT = "bad_redirect"  # a redirect status without a usable Location
+    UNSUPPORTED_SCHEME = "unsupported_scheme"
+    INTERRUPTED = "interrupted"  # we stopped it
+    PARSE_CRASHED = "parse_crashed"  # the page killed the parser
+    INTERNAL = "internal"  # libcurl said something that this table does not know
+
+    @property
+    def retry(self) -> bool:
+        """Whether another attempt in this crawl may help (the rest waits for the next scheduled visit)."""
+        return self in _RETRY
+
+
+_RETRY = frozenset(
+    {
+        FetchError.DNS,
+        FetchError.CONNECT_REFUSED,
+        FetchError.CONNECT_TIMEOUT,
+        FetchError.CONNECT,
+        FetchError.FIRST_BYTE_TIMEOUT,
+        FetchError.TIMEOUT,
+        FetchError.TOO_SLOW,
+        FetchError.RESET,
+        FetchError.EMPTY_REPLY,
+        FetchError.INCOMPLETE,
+        FetchError.HTTP2,
+        FetchError.INTERRUPTED,
+        FetchError.INTERNAL,
+    }
+)
+
+RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""HTTP statuses after which another attempt may help (RFC 9110 section 15; RFC 6585 section 4; RFC 8470)."""
+
+
+class Refusal(StrEnum):
+    """Why a link or a submitted URL was not admitted; counted per reason, not stored."""
+
+    UNPARSABLE = "unparsable"
+    SCHEME = "scheme"  # not http or https: mailto:, javascript:, data: …
+    TOO_LONG = "too_long"
+    SCOPE = "scope"
+    DEPTH = "depth"
+    NOFOLLOW = "nofollow"
+    KEY_COLLISION = "key_collision"  # another URL has the same 64-bit key
+    PATTERN = "pattern"  # allow / deny expressions
+
+
+class Exclusion(StrEnum):
+    """Why an admitted URL was stopped; stands in `urls.reason` beside state `excluded`."""
+
+    ROBOTS = "robots"
+    SCOPE = "scope"
+    DEPTH = "depth"
+    REDIRECT_LIMIT = "redirect_limit"
+    ADDRESS = "address_refused"
+    PARSE_CRASHED = "parse_crashed"

@@ -1,0 +1,250 @@
+"""The records that travel between the rooms.
+
+Times named `*_at` are integer milliseconds since 1970-01-01 UTC; durations name their unit. Keys are unsigned 64-bit
+integers (see `lycosa.url.keys`). The tables' columns, which are public, are in `lycosa.store.schema`; these records are
+what the code hands around.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class UrlId(NamedTuple):
+    """A normalised URL with its identity. `host` is the hostname: no port, no brackets dropped from IPv6."""
+
+    url: str
+    host: str
+    host_key: int
+    url_key: int
+    partition: int
+
+
+class UrlState(StrEnum):
+    """The stored states of a URL. Due, queued and in flight are views, not states."""
+
+    KNOWN = "known"
+    VISITED = "visited"
+    GONE = "gone"
+    EXCLUDED = "excluded"
+
+
+class VisitKind(StrEnum):
+    """What an exchange was for."""
+
+    PAGE = "page"
+    ROBOTS = "robots"
+    SITEMAP = "sitemap"
+    FEED = "feed"
+    DOCUMENT = "document"
+    CHECK = "check"
+
+
+class LinkKind(StrEnum):
+    """Where in a page (or in the protocol) a link stood."""
+
+    A = "a"
+    AREA = "area"
+    FRAME = "frame"
+    IFRAME = "iframe"
+    IMAGE = "image"
+    CANONICAL = "canonical"
+    ALTERNATE = "alternate"
+    FEED = "feed"
+    SITEMAP = "sitemap"
+    REDIRECT = "redirect"
+    REFRESH = "refresh"
+    REQUISITE = "requisite"
+
+
+FOLLOWED_KINDS = frozenset(
+    {
+        LinkKind.A,
+        LinkKind.AREA,
+        LinkKind.FRAME,
+        LinkKind.IFRAME,
+        LinkKind.CANONICAL,
+        LinkKind.ALTERNATE,
+        LinkKind.REDIRECT,
+        LinkKind.REFRESH,
+    }
+)
+"""Links that the crawl follows. Images and requisites are stored in `links`, never fetched by a plain crawl."""
+
+
+class Link(NamedTuple):
+    """One link of a page. `target` is absolute and normalised (no fragment). `position` counts links from 0."""
+
+    target: str
+    anchor: str
+    rel: str  # lower case tokens joined by one space
+    kind: str  # a LinkKind value
+    position: int
+
+
+class Alternate(NamedTuple):
+    """A declared translation or variant of a page (hreflang)."""
+
+    language: str
+    url: str
+
+
+@dataclass(slots=True)
+class Page:
+    """What was understood of a fetched document. Strings are NFC as found, white space folded, never None unless said."""
+
+    title: str = ""
+    headline: str = ""  # the first h1, or what the page marks as its headline
+    description: str = ""
+    headings: list[str] = field(default_factory=list)  # h1 to h6 in order
+    main_text: str = ""  # blocks joined by newline; a subsequence of the lines of `text`
+    text: str = ""  # all that is visible, blocks joined by newline
+    language: str = ""  # ISO 639-1 (or -3) code identified from the text; "" unknown
+    language_score: float = 0.0  # 0 to 1
+    other_languages: list[str] = field(default_factory=list)
+    charset: str = ""
+    published_at: int | None = None
+    canonical: str | None = None
+    may_index: bool = True
+    may_follow: bool = True
+    size: int = 0  # bytes of the decoded body
+    text_digest: int = 0  # xxh3_64 of `text`
+    simhash: int = 0
+    faults: list[str] = field(default_factory=list)
+    alternates: list[Alternate] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)  # Refusal -> how many hrefs were not usable as links
+
+
+@dataclass(slots=True, frozen=True)
+class Request:
+    """One exchange to be made. `token` is the caller's own and comes back untouched."""
+
+    url: str
+    kind: str = VisitKind.PAGE
+    headers: tuple[tuple[str, str], ...] = ()  # further request headers, e.g. If-None-Match
+    token: object = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What happened on the wire for one request: exact bytes, times, address.
+
+    `body` is as it came: content-encoded, and with chunk framing where `Transfer-Encoding: chunked` was used over
+    HTTP/1.1. `lycosa.fetch.decode` gives the plain payload.
+    """
+
+    url: str
+    kind: str
+    started_at: int
+    duration_ms: int
+    ip: str = ""
+    protocol: str = ""  # "http/1.0", "http/1.1", "h2", "h3"
+    request_head: bytes = b""  # request line and headers up to and including the empty line
+    response_head: bytes = b""  # status line and headers up to and including the empty line; empty: no answer
+    body: bytes = b""
+    status: int = 0  # 0: no answer
+    error: str = ""  # a FetchError value, or ""
+    error_text: str = ""  # for people: what libcurl said
+    truncated: str = ""  # "" | "length" | "time" | "disconnect" | "decoded" (WARC-Truncated vocabulary plus decoded)
+    first_byte_ms: int = 0
+    token: object = None
+
+
+@dataclass(slots=True)
+class Visit:
+    """The outcome of one exchange: one row of `visits` for each collection that wanted it."""
+
+    url: str
+    host: str
+    partition: int
+    host_key: int
+    url_key: int
+    kind: str
+    collection: str
+    depth: int
+    fetched_at: int
+    duration_ms: int
+    ip: str = ""
+    protocol: str = ""
+    http_status: int = 0
+    error: str = ""
+    content_type: str = ""
+    content_length: int = 0  # bytes of the body as transferred
+    server: str = ""
+    redirect_to: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    digest: str = ""  # sha1:BASE32 of the payload as in WARC-Payload-Digest; "" without payload
+    changed: bool = True
+    links_count: int = 0
+    referrer: str = ""
+    attempt: int = 1
+    truncated: str = ""
+    record_id: str = ""  # urn:uuid:… of the response (or revisit, or metadata) record
+    warc_file: str = ""  # workspace-relative path
+    warc_offset: int = 0
+    warc_length: int = 0  # compressed bytes of that record
+
+
+@dataclass(slots=True)
+class UrlRow:
+    """One URL of one collection: a row of `urls`, owned by the worker that holds its partition."""
+
+    id: UrlId
+    collection: str
+    depth: int
+    operation: str = ""
+    state: str = UrlState.KNOWN
+    reason: str = ""
+    state_at: int = 0
+    priority: float = 0.0
+    not_before: int = 0
+    first_seen_at: int = 0
+    visited_at: int = 0  # 0: never
+    referrer: str = ""
+    redirects: int = 0  # redirect hops behind it
+    redirect_from: str = ""
+    fails: int = 0
+    checks: int = 0
+    changes: int = 0
+    etag: str = ""
+    last_modified: str = ""
+    digest: str = ""
+
+
+class RobotsEntry(NamedTuple):
+    """One origin's robots.txt as last fetched (a list of these stands in `hosts.robots`)."""
+
+    origin: str  # scheme://host[:port]
+    status: int  # 0: no answer
+    fetched_at: int
+    expires_at: int
+    body: str  # at most 512 KiB, decoded as UTF-8 with replacement
+
+
+@dataclass(slots=True)
+class HostRow:
+    """A host: its clock, its robots files, its counts. A row of `hosts`."""
+
+    host: str
+    partition: int
+    host_key: int
+    registrable_domain: str
+    first_seen_at: int
+    last_visit_at: int = 0
+    ip: str = ""
+    server: str = ""
+    robots: list[RobotsEntry] = field(default_factory=list)
+    delay_ms: int = 0  # the delay in force after the last fetch
+    not_before: int = 0
+    latency_ms: float = 0.0  # moving mean of the transfer time
+    fails: int = 0  # failures in a row
+    known: int = 0
+    visited: int = 0
+    pages: int = 0
+    bytes: int = 0
+    budget: int | None = None
+    traps: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,82 @@
+"""Durations and sizes with their units: `10s`, `1.5h`, `64MiB`. Reading and writing are inverse."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from lycosa.core.errors import UsageError
+
+_DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZES_BY_LOWER = {unit.lower(): size for unit, size in _SIZES.items()}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+
+
+def parse_duration_ms(text: str) -> int:
+    """`"1m30s"` -> 90000. Units: ms s m (min) h d w; `0` needs none.
+
+    Raises:
+        UsageError: no unit, an unknown unit, or a negative value.
+    """
+    stripped = text.strip()
+    if re.fullmatch(r"0+(\.0+)?", stripped):
+        return 0
+    position, total = 0, 0.0
+    while position < len(stripped):
+        match = _PART.match(stripped, position)
+        unit = _DURATION_MS.get(match[2].lower()) if match else None
+        if match is None or unit is None:
+            raise UsageError(f"{text!r} is not a duration: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d")
+        total += float(match[1]) * unit
+        position = match.end()
+    if not stripped:
+        raise UsageError("a duration is empty: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d")
+    return round(total)
+
+
+def format_duration(milliseconds: float) -> str:
+    """90000 -> `"1m30s"`; the two largest units that matter, `parse_duration_ms` reads it back."""
+    rest = round(milliseconds)
+    if rest < 1_000:
+        return f"{rest}ms" if rest else "0s"
+    if rest < 60_000:
+        return f"{rest / 1000:g}s"
+    parts = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    if rest:
+        parts.append(f"{rest}ms")
+    return "".join(parts)
+
+
+def parse_size(text: str) -> int:
+    """`"64MiB"` -> 67108864 (bytes). Units: B KB MB GB KiB MiB GiB TiB, in any case; `0` needs none.
+
+    Raises:
+        UsageError: no unit or an unknown one.
+    """
+    stripped = text.strip()
+    if stripped == "0":
+        return 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+)", stripped)
+    unit = _SIZES_BY_LOWER.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise UsageError(f"{text!r} is not a size: write a number and a unit, as in 512KiB, 10MiB, 2GB")
+    return round(float(match[1]) * unit)
+
+
+def format_size(size: float) -> str:
+    """10485760 -> `"10MiB"`: binary units, at most one decimal, for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f}{unit}" if unit == "B" or size >= 100 else f"{size:.1f}{unit}".replace(".0", "")
+        size /= 1024
+    return f"{size:.1f}TiB"
+
+
+def format_time(at_ms: int) -> str:
+    """Milliseconds since 1970 -> `2026-11-21T10:26:18Z`."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
