@@ -57,9 +57,7 @@ class FetchSettings(_Section):
         min_length=1,
         description="The User-Agent header. Its first word, up to a slash, is the product token that robots.txt files name.",
     )
-    contact: str = Field(
-        "", description="A URL or mail address where a webmaster reaches you; added to the User-Agent and the archive."
-    )
+    contact: str = Field("", description="A URL or mail address where a webmaster reaches you; added to the User-Agent and the archive.")
     connections: int = Field(100, ge=1, le=10_000, description="Connections at once, over all hosts.")
     connect_timeout: DurationMs = Field(10_000, ge=1, description="Longest wait for a connection, name look-up included.")
     first_byte_timeout: DurationMs = Field(20_000, ge=1, description="Longest wait from the request to the first byte of an answer.")
@@ -72,9 +70,7 @@ class FetchSettings(_Section):
     )
     max_decoded: SizeBytes = Field(40 * 2**20, ge=1024, description="Largest body after decompression; a longer one is cut and marked.")
     retries: int = Field(3, ge=0, le=20, description="Further attempts after a failure that may pass; each one is recorded.")
-    retry_wait: DurationMs = Field(
-        5_000, ge=0, description="Wait before the first further attempt; doubled for each one after it."
-    )
+    retry_wait: DurationMs = Field(5_000, ge=0, description="Wait before the first further attempt; doubled for each one after it.")
     retry_later: DurationMs = Field(86_400_000, ge=0, description="When the attempts are used up, the URL is due again after this time.")
     max_redirects: int = Field(10, ge=0, le=50, description="Redirect hops that are followed; the next one is excluded.")
     http2: bool = Field(True, description="Offer HTTP/2 over TLS.")

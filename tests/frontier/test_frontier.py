@@ -1,0 +1,146 @@
+"""The frontier's promises: every URL once, breadth-first within a host, never two fetches at once, never before its time."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.core.records import HostRow, UrlId, UrlRow
+from lycosa.frontier.frontier import Frontier
+
+
+def url_row(host: int, number: int, depth: int = 0) -> UrlRow:
+    return UrlRow(UrlId(f"http://h{host}/{number}", f"h{host}", host, host * 1_000_000 + number, 0), "default", depth)
+
+
+def host_row(host: int) -> HostRow:
+    return HostRow(f"h{host}", 0, host, f"h{host}", 0)
+
+
+def test_breadth_first_within_a_host() -> None:
+    frontier = Frontier()
+    frontier.open_host(host_row(1))
+    for number, depth in enumerate([2, 0, 1, 0, 2]):
+        frontier.add(url_row(1, number, depth))
+    order = []
+    now = 1
+    while (row := frontier.next(now)) is not None:
+        order.append((row.depth, row.id.url_key - 1_000_000))
+        frontier.finished(1, now, 10)
+        now += 10
+    assert order == [(0, 1), (0, 3), (1, 2), (2, 0), (2, 4)]
+
+
+def test_a_host_is_left_alone_for_its_pause_while_others_go_on() -> None:
+    frontier = Frontier()
+    for host in (1, 2):
+        frontier.open_host(host_row(host))
+        frontier.add(url_row(host, 1))
+        frontier.add(url_row(host, 2))
+    first, second = frontier.next(0), frontier.next(0)
+    assert {first.id.host_key, second.id.host_key} == {1, 2}  # type: ignore[union-attr]
+    assert frontier.next(0) is None
+    frontier.finished(1, 0, 500)
+    frontier.finished(2, 0, 100)
+    assert frontier.next(99) is None
+    assert frontier.next_time() == 100
+    row = frontier.next(100)
+    assert row is not None
+    assert row.id.host_key == 2
+    assert frontier.next(499) is None
+    assert frontier.next(500) is not None
+
+
+def test_a_retry_waits_for_its_time_and_does_not_stop_its_host() -> None:
+    frontier = Frontier()
+    frontier.open_host(host_row(1))
+    failing = url_row(1, 1)
+    frontier.add(failing)
+    frontier.add(url_row(1, 2, depth=3))
+    assert frontier.next(0) is failing
+    frontier.add(failing, not_before=1000)
+    frontier.finished(1, 0, 10)
+    other = frontier.next(10)
+    assert other is not None
+    assert other.id.url_key == 1_000_002
+    frontier.finished(1, 10, 10)
+    assert frontier.next(999) is None
+    assert frontier.next_time() == 1000
+    assert frontier.next(1000) is failing
+
+
+def test_less_depth_moves_a_waiting_url_forward_and_leaves_no_second_copy() -> None:
+    frontier = Frontier()
+    frontier.open_host(host_row(1))
+    deep, shallow = url_row(1, 1, depth=5), url_row(1, 2, depth=3)
+    frontier.add(deep)
+    frontier.add(shallow)
+    deep.depth = 1
+    frontier.add(deep)
+    assert len(frontier) == 2
+    assert frontier.next(0) is deep
+    frontier.add(deep, not_before=50)  # it failed: the old entry of depth 5 must not bring it back early
+    frontier.finished(1, 0, 1)
+    assert frontier.next(1) is shallow
+    frontier.finished(1, 1, 1)
+    assert frontier.next(49) is None
+    assert frontier.next(50) is deep
+
+
+def test_a_held_host_waits_until_it_is_released() -> None:
+    frontier = Frontier()
+    frontier.open_host(host_row(1))
+    frontier.add(url_row(1, 1))
+    row = frontier.next(0)
+    assert row is not None
+    frontier.hold(1)
+    frontier.put_back(row)
+    assert frontier.next(10) is None
+    assert frontier.next_time() is None
+    frontier.start(1)
+    frontier.finished(1, 10, 5)
+    frontier.release(1)
+    assert frontier.next(14) is None
+    assert frontier.next(15) is row
+
+
+def test_removed_urls_are_not_given() -> None:
+    frontier = Frontier()
+    frontier.open_host(host_row(1))
+    frontier.add(url_row(1, 1))
+    assert frontier.remove(1_000_001) is not None
+    assert frontier.remove(1_000_001) is None
+    assert frontier.next(0) is None
+    assert len(frontier) == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.sampled_from([0, 0, 40])), max_size=60),
+    st.integers(1, 3),
+    st.integers(1, 20),
+)
+def test_every_url_comes_once_and_pauses_hold(urls: list[tuple[int, int, int]], per_host: int, pause: int) -> None:
+    frontier = Frontier(per_host)
+    for number, (host, depth, not_before) in enumerate(urls):
+        frontier.open_host(host_row(host))
+        frontier.add(url_row(host, number, depth), not_before)
+    seen: list[int] = []
+    busy: list[tuple[int, int]] = []  # (ends, host)
+    free_at: dict[int, int] = {}
+    now = 0
+    while len(seen) < len(urls):
+        for end, host in [entry for entry in busy if entry[0] <= now]:
+            busy.remove((end, host))
+            frontier.finished(host, now, pause)
+            free_at[host] = now + pause
+        while (row := frontier.next(now)) is not None:
+            host = row.id.host_key
+            assert now >= free_at.get(host, 0)
+            assert sum(entry[1] == host for entry in busy) < per_host
+            assert now >= urls[row.id.url_key - host * 1_000_000][2]
+            seen.append(row.id.url_key)
+            busy.append((now + 3, host))
+        now += 1
+        assert now < 10_000
+    assert len(set(seen)) == len(urls)
+    assert len(frontier) == 0
