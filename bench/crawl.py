@@ -1,0 +1,233 @@
+"""Whole crawls against Scrapy and wget on the same nginx and pages, in alternating runs: `python -m bench.crawl --help`.
+
+Pages are counted the same way for all: answers of status 200 and type text/html in nginx's access log during the run.
+Floors are in `bench/floors.toml`, section [crawl]; `--check` compares with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import statistics
+import sys
+import tempfile
+import tomllib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.measure import append_results, load_average, machine, measure, median_ratio, table
+from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, RivalAbsent
+from tests.servers.nginx import Nginx
+from tests.servers.sites import NAMES, Site, lay_sites, serve_sites
+
+HERE = Path(__file__).parent
+PAGES_MAY_DIFFER = 0.02
+"""Share by which two contenders' counts of pages may differ and still be called the same pages."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One contender crawling one target once."""
+
+    contender: str
+    target: str
+    round: int
+    pages: int  # distinct URLs answered 200 as text/html
+    requests: int  # all lines of the access log
+    cpu_s: float
+    wall_s: float
+    peak_rss_mb: float
+    tree_rss_mb: float
+    load: float
+
+    @property
+    def pages_per_cpu_second(self) -> float:
+        return self.pages / self.cpu_s
+
+
+def run_once(contender: str, target: str, number: int, seeds: Sequence[str], server: Nginx) -> Run:
+    """Crawl once, in an empty folder of its own that is removed afterwards.
+
+    Raises:
+        RuntimeError: the program failed or fetched nothing; the message holds the end of its output.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"lycosa-bench-{contender}-"))
+    try:
+        output = folder / "output"
+        mark = server.mark()
+        usage = measure(COMMANDS[contender](seeds, folder), output=output, cwd=folder, environment=ENVIRONMENT)
+        asked = server.requests(mark)
+        pages = {line.url for line in asked if line.status == 200 and line.method == "GET" and line.content_type.startswith("text/html")}
+        if usage.exit_code not in ACCEPTED_EXITS.get(contender, (0,)) or not pages:
+            ending = output.read_text(errors="replace")[-3000:]
+            raise RuntimeError(f"{contender} on {target} ended with {usage.exit_code} after {len(pages)} pages:\n{ending}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Run(
+        contender, target, number, len(pages), len(asked), usage.cpu_s, usage.wall_s, usage.peak_rss_mb, usage.tree_rss_mb, load_average()
+    )
+
+
+def targets(choice: str) -> list[tuple[str, tuple[str, ...]]]:
+    """`all` and `each` -> names of targets with the sites in them; a site's name is a target of one."""
+    if choice == "all":
+        return [("all", NAMES)]
+    if choice == "each":
+        return [(name, (name,)) for name in NAMES]
+    return [(choice, (choice,))]
+
+
+def crawl_target(target: str, sites: tuple[Site, ...], contenders: Sequence[str], rounds: int) -> list[Run]:
+    """Alternate: every contender once in each round."""
+    runs = []
+    with serve_sites(sites) as served:
+        for number in range(rounds):
+            for contender in contenders:
+                run = run_once(contender, target, number, served.seeds(), served.server)
+                runs.append(run)
+                print(
+                    f"{target} round {number} {contender}: {run.pages} pages, {run.pages_per_cpu_second:.1f} pages/CPU-s, "
+                    f"{run.wall_s:.1f} s, {run.peak_rss_mb:.0f} MB",
+                    file=sys.stderr,
+                )
+    return runs
+
+
+def summary_rows(runs: Sequence[Run]) -> list[dict[str, object]]:
+    """Medians of every target and contender, and how much the throughput varied."""
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[run.target, run.contender].append(run)
+    rows: list[dict[str, object]] = []
+    for (target, contender), group in groups.items():
+        speeds = [run.pages_per_cpu_second for run in group]
+        rows.append(
+            {
+                "target": target,
+                "contender": contender,
+                "runs": len(group),
+                "pages": round(statistics.median(run.pages for run in group)),
+                "requests": round(statistics.median(run.requests for run in group)),
+                "pages_per_cpu_second": round(statistics.median(speeds), 1),
+                "slowest": round(min(speeds), 1),
+                "fastest": round(max(speeds), 1),
+                "cpu_ms_per_page": round(1000 / statistics.median(speeds), 2),
+                "wall_s": round(statistics.median(run.wall_s for run in group), 1),
+                "peak_rss_mb": round(max(run.peak_rss_mb for run in group)),
+                "tree_rss_mb": round(max(run.tree_rss_mb for run in group)),
+            }
+        )
+    return rows
+
+
+def ratios(runs: Sequence[Run]) -> dict[str, float]:
+    """`lycosa/scrapy on all` -> median over the rounds of the ratio of pages per CPU-second."""
+    speeds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in runs:
+        speeds[run.target, run.contender].append(run.pages_per_cpu_second)
+    return {
+        f"{ours}/{rival} on {target}": round(median_ratio(speeds[target, ours], speeds[target, rival]), 2)
+        for target in dict.fromkeys(run.target for run in runs)
+        for ours in ("lycosa", "links")
+        for rival in ("scrapy", "wget")
+        if (target, ours) in speeds and (target, rival) in speeds
+    }
+
+
+def unequal_pages(runs: Sequence[Run]) -> list[str]:
+    """Complaints where two contenders did not crawl the same pages."""
+    complaints = []
+    for target in dict.fromkeys(run.target for run in runs):
+        counts = {run.contender: run.pages for run in runs if run.target == target}
+        if max(counts.values()) - min(counts.values()) > PAGES_MAY_DIFFER * max(counts.values()):
+            complaints.append(f"{target}: the contenders crawled different pages: {counts}")
+    return complaints
+
+
+def below_floors(runs: Sequence[Run], floors: dict[str, float]) -> list[str]:
+    """What misses its floor. A floor whose runs were not made is a complaint too: a check that did not look must not pass."""
+    measured = ratios(runs)
+    complaints = []
+    for floor, ratio in (
+        ("scrapy_all", "lycosa/scrapy on all"),
+        ("scrapy_python_doc", "lycosa/scrapy on python-doc"),
+        ("links_all", "links/scrapy on all"),
+    ):
+        if ratio not in measured:
+            complaints.append(f"{ratio}: not measured (floor {floors[floor]})")
+        elif measured[ratio] < floors[floor]:
+            complaints.append(f"{ratio}: {measured[ratio]} is below its floor {floors[floor]}")
+    memory = max((run.tree_rss_mb for run in runs if run.contender == "lycosa"), default=0.0)
+    if memory > floors["memory_mb"]:
+        complaints.append(f"lycosa: {memory:.0f} MB at the peak, the limit is {floors['memory_mb']} MB")
+    return complaints
+
+
+def markdown(runs: Sequence[Run]) -> str:
+    """The report as Markdown: medians, then ratios."""
+    rows = summary_rows(runs)
+    parts = [table(list(rows[0]), [list(row.values()) for row in rows])]
+    found = ratios(runs)
+    if found:
+        parts.append(table(("ratio of pages per CPU-second", "median of pairs"), list(found.items())))
+    return "\n\n".join(parts)
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.crawl", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="rounds of alternating runs (default 3)")
+    parser.add_argument(
+        "--target", action="append", choices=("all", "each", *NAMES), help="sites to crawl; may be repeated (default all and python-doc)"
+    )
+    parser.add_argument("--rivals", default="links,scrapy,wget", help="comma-separated, of links, scrapy, wget (default all three)")
+    parser.add_argument("--without-lycosa", action="store_true", help="only the rivals")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and the ratios")
+    parser.add_argument("--markdown", action="store_true", help="append the report to bench/RESULTS.md")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a floor of bench/floors.toml is missed")
+    parsed = parser.parse_args(arguments)
+    parsed.contenders = [] if parsed.without_lycosa else ["lycosa"]
+    parsed.contenders += [rival for rival in parsed.rivals.split(",") if rival]
+    unknown = [name for name in parsed.contenders if name not in COMMANDS]
+    if unknown or not parsed.contenders or parsed.runs < 1:
+        parser.error(f"unknown rivals: {', '.join(unknown)}" if unknown else "nothing to run")
+    return parsed
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    sites = {site.name: site for site in lay_sites()}
+    runs: list[Run] = []
+    try:
+        for choice in options.target or ["all", "python-doc"]:
+            for target, names in targets(choice):
+                runs += crawl_target(target, tuple(sites[name] for name in names), options.contenders, options.runs)
+    except (RivalAbsent, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    command = shlex.join(["python", "-m", "bench.crawl", *arguments])
+    print(markdown(runs))
+    if options.json:
+        document = {
+            "machine": machine(),
+            "command": command,
+            "runs": [asdict(run) for run in runs],
+            "medians": summary_rows(runs),
+            "ratios": ratios(runs),
+        }
+        options.json.write_text(json.dumps(document, indent=1))
+    if options.markdown:
+        append_results(HERE / "RESULTS.md", "Crawl", command, markdown(runs))
+    complaints = unequal_pages(runs)
+    if options.check:
+        complaints += below_floors(runs, tomllib.loads((HERE / "floors.toml").read_text())["crawl"])
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

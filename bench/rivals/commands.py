@@ -1,0 +1,65 @@
+"""The commands of everything that `bench.crawl` runs against each other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+CONCURRENCY = 32
+"""Connections at once, over all hosts. wget has one."""
+
+PER_HOST = 8
+"""Scrapy's connections to one host. It is bound by CPU: 1, 8 and 32 differ less than the noise."""
+
+WGET_DEPTH = "inf"
+
+
+class RivalAbsent(Exception):
+    """A program that a run needs is not there."""
+
+
+def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index."""
+    program = Path(sys.executable).parent / "lycosa"
+    if not program.exists():
+        raise RivalAbsent(f"{program} does not exist: install the project into this virtual environment")
+    workspace = str(folder / "workspace")
+    return [
+        *(str(program), "-w", workspace, "crawl", *seeds),
+        *("--delay", "0", "--quiet", "--json", "--set", f"fetch.connections={CONCURRENCY}"),
+    ]
+
+
+def links(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Our fetch + links alone."""
+    return [sys.executable, "-m", "bench.links", str(CONCURRENCY), *seeds]
+
+
+def scrapy(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Scrapy, fetch + LinkExtractor only."""
+    return [sys.executable, "-m", "bench.rivals.scrapy_spider", str(CONCURRENCY), str(PER_HOST), *seeds]
+
+
+def wget(seeds: Sequence[str], folder: Path) -> list[str]:
+    """wget -r with a WARC. Images, style sheets and scripts are left out, as everywhere here."""
+    program = shutil.which("wget")
+    if program is None:
+        raise RivalAbsent("wget is not installed")
+    return [
+        *(program, "--no-config", "--recursive", f"--level={WGET_DEPTH}", "--no-parent", "--execute", "robots=off"),
+        *("--no-verbose", "--tries=1", "--ignore-tags=img,link,script,embed,object,input,source,video,audio"),
+        *(f"--directory-prefix={folder / 'files'}", f"--warc-file={folder / 'wget'}", f"--warc-tempdir={folder}"),
+        *seeds,
+    ]
+
+
+COMMANDS = {"lycosa": lycosa, "links": links, "scrapy": scrapy, "wget": wget}
+
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2])])}
+"""`bench` is not installed: the programs started with -m find it through the path."""
+
+# wget leaves with 8 when the server answered an error (404) to any of the requests, which the sites do.
+ACCEPTED_EXITS = {"wget": (0, 8)}

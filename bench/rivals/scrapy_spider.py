@@ -1,0 +1,75 @@
+"""Scrapy doing the least a crawler can do: fetch, extract links, follow those that stay on the seeds' hosts.
+
+Run as a program: `python -m bench.rivals.scrapy_spider CONCURRENCY PER_HOST SEED…`. Settings are chosen for speed: no
+logging, no robots, no cookies, no retries, no throttle, no statistics of its own beyond the core's. Every response is
+parsed by the default `LinkExtractor`, which takes `a` and `area`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import scrapy
+from scrapy.crawler import CrawlerProcess
+from scrapy.http import HtmlResponse, Request, Response
+from scrapy.linkextractors import LinkExtractor
+
+
+def settings(concurrency: int, per_host: int) -> dict[str, Any]:
+    return {
+        "AUTOTHROTTLE_ENABLED": False,
+        "CONCURRENT_REQUESTS": concurrency,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": per_host,
+        "COOKIES_ENABLED": False,
+        "COMPRESSION_ENABLED": False,  # nginx sends these sites uncompressed
+        "DEPTH_LIMIT": 0,
+        "DNSCACHE_ENABLED": True,
+        "DOWNLOAD_DELAY": 0,
+        "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter",
+        "HTTPCACHE_ENABLED": False,
+        "LOG_ENABLED": False,
+        "MEMUSAGE_ENABLED": False,
+        "METAREFRESH_ENABLED": False,  # else the page that refreshes would never reach the spider and its links would be lost
+        "RANDOMIZE_DOWNLOAD_DELAY": False,
+        "REDIRECT_ENABLED": True,
+        "REFERER_ENABLED": False,
+        "RETRY_ENABLED": False,
+        "ROBOTSTXT_OBEY": False,
+        "TELNETCONSOLE_ENABLED": False,
+        "EXTENSIONS": {"scrapy.extensions.logstats.LogStats": None},
+    }
+
+
+class LinksSpider(scrapy.Spider):
+    """Follows every link to the seeds' hosts and keeps nothing."""
+
+    name = "links"
+
+    def __init__(self, seeds: Sequence[str]) -> None:
+        super().__init__()
+        self.seeds = seeds
+        hosts = sorted({urlsplit(seed).netloc for seed in seeds})  # Scrapy compares netloc, so the port belongs to it
+        self.extractor = LinkExtractor(allow_domains=hosts, deny_extensions=[])
+
+    async def start(self) -> AsyncIterator[Request]:
+        for seed in self.seeds:
+            yield Request(seed, self.parse)
+
+    def parse(self, response: Response, **_: object) -> Iterator[Request]:
+        if isinstance(response, HtmlResponse):
+            for link in self.extractor.extract_links(response):
+                yield Request(link.url, self.parse)
+
+
+def main(arguments: Sequence[str]) -> None:
+    concurrency, per_host, *seeds = arguments
+    process = CrawlerProcess(settings(int(concurrency), int(per_host)))
+    process.crawl(LinksSpider, seeds=seeds)
+    process.start()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
