@@ -1,0 +1,60 @@
+# make demo     crawl, index and search the bundled web (URL=https://… a site of yours, PAGES=N, SERVE=0); needs no root
+# make test     lint, types, layers and tests
+# make prove    the slow proofs, then the benchmarks
+# make bench    the benchmarks alone (needs nginx and wget)
+# make lint     lint, types and layers alone
+# make clean    remove what these commands made, not your workspaces
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: demo test lint prove bench system clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMPS := .venv/.stamps
+# pip is told nothing about indexes: it reads the machine's own configuration.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+demo: $(STAMPS)/run
+	@$(BIN)/lycosa demo $(if $(URL),--url '$(URL)') $(if $(PAGES),--pages '$(PAGES)') $(if $(filter 0 no false,$(SERVE)),--no-serve)
+
+test: $(STAMPS)/dev system lint
+	$(BIN)/pytest
+
+lint: $(STAMPS)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+prove: $(STAMPS)/bench system
+	$(BIN)/pytest -m prove
+	$(MAKE) --no-print-directory bench
+
+bench: $(STAMPS)/bench system
+	scripts/bench $(BIN)/python
+
+system:
+	@scripts/install-system
+
+# Each set of packages is installed again only when pyproject.toml changed; the sets contain one another.
+$(STAMPS)/run: pyproject.toml
+	@scripts/make-venv '$(PYTHON)' .venv
+	$(PIP) -e .
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dev: pyproject.toml
+	@scripts/make-venv '$(PYTHON)' .venv
+	$(PIP) -e '.[dev]'
+	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $@
+
+$(STAMPS)/bench: pyproject.toml
+	@scripts/make-venv '$(PYTHON)' .venv
+	$(PIP) -e '.[dev,bench]'
+	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $@
+
+clean:
+	rm -rf .venv demo-data build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
