@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.measure import append_results, load_average, machine, measure, median_ratio, table
-from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, RivalAbsent
 from tests.servers.nginx import Nginx
 from tests.servers.sites import NAMES, Site, lay_sites, serve_sites
+
+from bench.measure import append_results, load_average, machine, measure, median_ratio, table
+from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, RivalAbsent
 
 HERE = Path(__file__).parent
 PAGES_MAY_DIFFER = 0.02

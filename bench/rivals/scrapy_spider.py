@@ -43,7 +43,7 @@ def settings(concurrency: int, per_host: int) -> dict[str, Any]:
     }
 
 
-class LinksSpider(scrapy.Spider):
+class LinksSpider(scrapy.Spider):  # type: ignore[misc]  # scrapy is an optional extra, unseen by mypy
     """Follows every link to the seeds' hosts and keeps nothing."""
 
     name = "links"
