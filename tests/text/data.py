@@ -1,0 +1,44 @@
+"""Real multilingual text that lies outside the repository; without it the tests that need it skip and say so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+DATA = Path(os.environ.get("LYCOSA_TEST_DATA", "/work/shared/data"))
+_NAMESPACE = "{http://www.unhchr.ch/udhr}"
+
+
+def sib200() -> dict[str, list[str]]:
+    """701 sentences in each language (`zh-hant` beside `zh`), by file name."""
+    folder = _folder("sib200")
+    return {path.stem: [line.split("\t", 2)[2].strip() for line in _lines(path)[1:]] for path in sorted(folder.glob("*.tsv"))}
+
+
+def declaration(language: str) -> dict[int, str]:
+    """The articles of the Universal Declaration of Human Rights: number -> text, paragraphs joined by newline."""
+    root = ElementTree.parse(_folder("udhr27") / f"{language}.xml").getroot()
+    articles = {}
+    for article in root.iter(f"{_NAMESPACE}article"):
+        paragraphs = [" ".join("".join(para.itertext()).split()) for para in article.iter(f"{_NAMESPACE}para")]
+        articles[int(article.attrib["number"])] = "\n".join(paragraph for paragraph in paragraphs if paragraph)
+    return articles
+
+
+def declaration_languages() -> list[str]:
+    folder = DATA / "udhr27"
+    return sorted(path.stem for path in folder.glob("*.xml")) if folder.is_dir() else []
+
+
+def _folder(name: str) -> Path:
+    folder = DATA / name
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is not there (set LYCOSA_TEST_DATA)")
+    return folder
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.text.identify import LANGUAGES, identify
+from tests.text.data import declaration, declaration_languages, sib200
+
+SENTENCE_FLOOR = 0.993  # macro accuracy per sentence on SIB-200, 28 files; only rises
+LANGUAGE_FLOOR = 0.89  # the worst language (Malay, which Indonesian resembles)
+
+
+def test_sentences() -> None:
+    shares = {
+        stem: sum(identify(sentence).language == stem.split("-")[0] for sentence in sentences) / len(sentences)
+        for stem, sentences in sib200().items()
+    }
+    assert len(shares) == 28
+    assert min(shares.values()) >= LANGUAGE_FLOOR, shares
+    assert sum(shares.values()) / len(shares) >= SENTENCE_FLOOR, shares
+
+
+@pytest.mark.parametrize("stem", declaration_languages())
+def test_a_whole_document(stem: str) -> None:
+    found = identify("\n".join(declaration(stem).values()))
+    assert found.language == stem.split("-")[0]
+    assert 0 < found.score <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("人人生而自由", "zh"),
+        ("人権の尊重", "ja"),
+        ("안녕", "ko"),
+        ("ສະບາຍດີ", "lo"),
+        ("မင်္ဂလာပါ", "my"),
+        ("བཀྲ་ཤིས་བདེ་ལེགས།", "bo"),
+        ("สวัสดีครับ", "th"),
+        ("Καλημέρα", "el"),
+        ("Det er en dansk side om vejret i dag, og den er ikke lang", "da"),
+        ("Čeština je krásný jazyk, kterým mluví deset milionů lidí", "cs"),
+        ("\ufffe\x00 the control characters around these words must not matter \x1b\x85", "en"),
+        ("", ""),
+        (" \n\t", ""),
+        ("12345 67 -- !!", ""),
+        ("\ud800\udfff", ""),
+    ],
+)
+def test_short_texts(text: str, language: str) -> None:
+    assert identify(text).language == language
+
+
+def test_configured_languages_decide_what_is_unsure() -> None:
+    assert identify("information", frozenset({"fr"})).language == "fr"
+    assert identify("information", frozenset({"de"})).language == "de"
+
+
+def test_a_sure_language_is_named_even_if_it_is_not_configured() -> None:
+    text = "This is a longer English text. It says nothing in particular, but it says it in English, and for quite some time. " * 3
+    assert identify(text, frozenset({"de", "ja"})).language == "en"
+
+
+def test_configured_languages_that_no_model_knows() -> None:
+    assert identify("word", frozenset({"xx"})).language == ""
+
+
+def test_other_languages_are_reported() -> None:
+    english = "Everyone has the right to life, liberty and the security of person. No one shall be held in slavery or servitude. "
+    russian = "Каждый человек имеет право на жизнь, на свободу и на личную неприкосновенность. Никто не должен содержаться в рабстве. "
+    found = identify(english * 2 + russian * 2)
+    assert {found.language, *found.others} >= {"en", "ru"}
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=()), max_size=300))
+@settings(max_examples=300, deadline=None)
+def test_never_raises(text: str) -> None:
+    found = identify(text)
+    assert isinstance(found.language, str)
+    assert 0.0 <= found.score <= 1.0
+    assert found.language not in found.others
+
+
+def test_the_default_languages() -> None:
+    assert len(LANGUAGES) == 27
