@@ -1,0 +1,236 @@
+"""A worker's right to write: claim partitions, collect into data folders, commit, release.
+
+A claim is one log entry; from then on nobody who held those partitions can commit. A commit is one log entry that names
+files which are on disk by then; before it nothing of them counts, after it all of it does. There is no third outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lycosa.core.errors import ClaimLost, WorkspaceError
+from lycosa.store.log import CLAIM, COMMIT, FOLDER, RELEASE, DataFile, Entry, Log, new_attempt
+from lycosa.store.state import LogState
+from lycosa.store.storage import LocalStorage
+
+DATA = "data"
+INBOX = "inbox"
+WARC_NAME = "archive.warc.gz"
+CDXJ_NAME = "archive.cdxj"
+
+_FOLDER_NAME = re.compile(r"^(\d{8,})-(\d+)$")
+
+
+class Buffer(Protocol):
+    """What a commit needs of a table's rows (`lycosa.store.tables.TableBuffer`)."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def write(self, path: str) -> None: ...
+
+
+@dataclass(slots=True, frozen=True)
+class DataFolder:
+    """A folder for one commit: its tables and its WARC."""
+
+    number: int
+    relative: str  # data/00000003-1
+    absolute: str
+    attempt: str  # the attempt id of its commit, so that a commit made again knows itself
+
+    @property
+    def warc(self) -> str:
+        """Where the folder's WARC belongs, relative to the workspace."""
+        return f"{self.relative}/{WARC_NAME}"
+
+    @property
+    def cdxj(self) -> str:
+        return f"{self.relative}/{CDXJ_NAME}"
+
+
+@dataclass(slots=True, frozen=True)
+class Orphan:
+    """A WARC that no commit names: what a worker had fetched when it died."""
+
+    path: str  # relative to the workspace
+    claim: int
+    number: int
+    bytes: int
+
+
+class Claim:
+    """Partitions held by one worker. Not for several threads at once; the state passed in is the claim's own."""
+
+    def __init__(self, storage: LocalStorage, state: LogState, entry: Entry, now: Callable[[], str], failed_before: int) -> None:
+        self._storage = storage
+        self._now = now
+        self._folders = 0
+        self._released = False
+        self.state = state
+        self.entry = entry.number
+        self.worker = entry.worker
+        self.partitions = frozenset(entry.partitions)
+        self.failed_before = failed_before
+        """Claims in a row before this one that ended without a commit: from two on, parse in a child process."""
+
+    def check(self) -> None:
+        """Read the log on. Raises ClaimLost if a later claim outranks this one."""
+        self.state.refresh()
+        self.state.require(self.entry)
+
+    def orphans(self) -> list[Orphan]:
+        """The uncommitted WARCs of earlier claims that may hold exchanges of these partitions, oldest first.
+
+        What a commit of these partitions' owner has already named as used is left out, per partition: where a claim's
+        partitions went to two workers, each replays its share.
+        """
+        found = []
+        for name in self._storage.names(DATA):
+            match = _FOLDER_NAME.match(name)
+            if not match:
+                continue
+            claim, number, path = int(match[1]), int(match[2]), f"{DATA}/{name}/{WARC_NAME}"
+            info = self.state.claims.get(claim)
+            if claim == self.entry or info is None or path in self.state.warcs:
+                continue
+            if not (info.partitions & self.partitions) - self.state.orphans_used.get(path, set()):
+                continue
+            size = self._storage.size(path)
+            if size:
+                found.append(Orphan(path, claim, number, size))
+        return sorted(found, key=lambda orphan: (orphan.claim, orphan.number))
+
+    def inbox(self) -> list[str]:
+        """Names of inbox files that no commit has applied. Applied ones that a crash left behind are removed."""
+        waiting = []
+        for name in self._storage.names(INBOX):
+            if name in self.state.inbox:
+                self._storage.remove(f"{INBOX}/{name}")
+            elif name.endswith(".json"):
+                waiting.append(name)
+        return waiting
+
+    def next_folder(self) -> DataFolder:
+        """Create the folder for the next commit. One that is never committed stays: its WARC is then an orphan."""
+        self._folders += 1
+        relative = f"{DATA}/{self.entry:08d}-{self._folders}"
+        absolute = self._storage.make_folder(relative, fresh=True)
+        self._storage.sync_folder(DATA)
+        return DataFolder(self._folders, relative, absolute, new_attempt())
+
+    def commit(
+        self,
+        folder: DataFolder,
+        buffers: Mapping[str, Buffer],
+        *,
+        warc: str | None = None,
+        cdxj: str | None = None,
+        orphans_used: Sequence[str] = (),
+        inbox: Sequence[str] = (),
+        applied: Mapping[int, int] | None = None,
+        counters: Mapping[str, int] | None = None,
+    ) -> int:
+        """Make results true, all or nothing. Returns the log entry's number; with nothing new, the log's head.
+
+        `warc` and `cdxj` (relative paths) are closed files of `folder`; `orphans_used` names the WARCs whose exchanges
+        were replayed into this commit; `applied` says, per partition, up to which entry found rows are applied;
+        `counters` are increments. When it returns, everything is on disk.
+
+        Raises:
+            ClaimLost: a later claim outranks this one; nothing was committed.
+            OSError: storage failed. The same call may be made again: it finds out whether the first one counted.
+        """
+        for entry in self.state.refresh():
+            if entry.attempt == folder.attempt:
+                return entry.number
+        self.state.require(self.entry)
+        increments = {name: count for name, count in (counters or {}).items() if count}
+        filled = {table: buffer for table, buffer in buffers.items() if buffer.rows}
+        news = (filled, warc, orphans_used, inbox, increments)
+        if not any(news) and all(self.state.applied.get(partition, 0) == number for partition, number in (applied or {}).items()):
+            return self.state.head
+        files = {table: (self._write(folder, table, buffer),) for table, buffer in filled.items()}
+        draft = Entry(
+            kind=COMMIT,
+            attempt=folder.attempt,
+            at=self._now(),
+            claim=self.entry,
+            worker=self.worker,
+            files=files,
+            warcs=(self._seal(warc),) if warc else (),
+            indexes=(self._seal(cdxj),) if cdxj else (),
+            orphans=tuple(orphans_used),
+            inbox=tuple(inbox),
+            applied=dict(applied or {}),
+            counters=increments,
+        )
+        self._storage.sync_folder(folder.relative)
+        number = append(self.state, draft).number
+        for name in inbox:
+            self._storage.remove(f"{INBOX}/{name}")
+        return number
+
+    def release(self) -> None:
+        """Give the partitions back. What was not committed stays as an orphan. May be called twice, or after the claim is lost."""
+        if self._released:
+            return
+        self._released = True
+        try:
+            self.check()
+            append(self.state, Entry(kind=RELEASE, attempt=new_attempt(), at=self._now(), claim=self.entry, worker=self.worker))
+        except ClaimLost:
+            return
+
+    def _write(self, folder: DataFolder, table: str, buffer: Buffer) -> DataFile:
+        path = f"{folder.relative}/{table}.parquet"
+        buffer.write(self._storage.path(path))
+        return self._seal(path, buffer.rows)
+
+    def _seal(self, path: str, rows: int = 0) -> DataFile:
+        """Put a file on disk and note its size and digest."""
+        self._storage.sync(path)
+        size = self._storage.size(path)
+        return DataFile(path, rows, size or 0, self._storage.digest(path))
+
+
+def append(state: LogState, draft: Entry) -> Entry:
+    """Append an entry by the protocol's rule: only having read all before it, only while it may be written.
+
+    Raises:
+        ClaimLost: the draft's claim was outranked.
+        WorkspaceError: a file that it replaces is no longer live, or the log is damaged.
+    """
+
+    def admit() -> None:
+        if draft.claim:
+            state.require(draft.claim)
+        objection = state.objection(draft)
+        if objection:
+            raise WorkspaceError(f"the entry was not written: {objection}; read the log again and start the job anew")
+
+    def on_newer(entry: Entry) -> None:
+        state.fold(entry)
+        admit()
+
+    admit()
+    entry = state.log.append(draft, seen=state.head, on_newer=on_newer)
+    state.fold(entry)
+    return entry
+
+
+def take(
+    storage: LocalStorage, log: Log, worker: str, partitions: Iterable[int], settings: Mapping[str, Any], now: Callable[[], str]
+) -> Claim:
+    """Claim partitions: from the moment this returns nobody who held them can commit."""
+    storage.make_folder(FOLDER)
+    storage.make_folder(DATA)
+    state = LogState(log)
+    state.refresh()
+    wanted = tuple(sorted(set(partitions)))
+    draft = Entry(kind=CLAIM, attempt=new_attempt(), at=now(), worker=worker, partitions=wanted, settings=dict(settings))
+    entry = append(state, draft)
+    return Claim(storage, state, entry, now, state.unfruitful_claims(wanted) - 1)

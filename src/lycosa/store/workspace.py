@@ -1,0 +1,200 @@
+"""A workspace: the folder that holds one crawl.
+
+`workspace.json` is written once and fixes what can never change under the data: the format, the number of partitions,
+the hash, the normaliser's version, the public suffix list itself. Everything else is in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import VERSION
+from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.core.units import format_time
+from lycosa.store.claim import Claim, take
+from lycosa.store.log import FOLDER, Log
+from lycosa.store.owner import Owner, OwnerNote, own, owner_of
+from lycosa.store.state import LogState
+from lycosa.store.storage import LocalStorage, open_storage
+from lycosa.url.domain import Domains, bundled_suffix_list
+from lycosa.url.normalise import NORMALISER_VERSION
+
+FORMAT = 1
+"""The format that this program reads and writes. The kinds of log entry, the hash and the meaning of columns belong to it."""
+HASH = "xxh3_64"
+DEFAULT_PARTITIONS, MOST_PARTITIONS = 64, 4096
+FILE = "workspace.json"
+CONFIGURATION = "lycosa.toml"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """An open workspace. Cheap: nothing but workspace.json has been read; `state()` reads the log."""
+
+    storage: LocalStorage
+    partitions: int
+    created_at: str
+    normaliser: int
+    suffix_list: str
+
+    @classmethod
+    def create(cls, root: str, partitions: int = DEFAULT_PARTITIONS) -> Workspace:
+        """Make a workspace in a folder that is new, empty, or holds a lycosa.toml and nothing else.
+
+        Raises:
+            UsageError: `partitions` is out of bounds, or that kind of storage cannot hold a workspace.
+            WorkspaceError: there is a workspace already, or the folder holds something else.
+        """
+        if not 1 <= partitions <= MOST_PARTITIONS:
+            raise UsageError(f"a workspace has 1 to {MOST_PARTITIONS} partitions, not {partitions}")
+        storage = open_storage(root)
+        if storage.size(FILE) is not None:
+            raise WorkspaceError(f"{storage.root} is a workspace already: use it as it is, or name another folder (-w DIR)")
+        _require_free(storage)
+        storage.make_folder(".")
+        document = {
+            "format": FORMAT,
+            "written_by": f"lycosa {VERSION}",
+            "created_at": format_time(SystemClock().now_ms()),
+            "partitions": partitions,
+            "hash": HASH,
+            "normaliser": NORMALISER_VERSION,
+            "suffix_list": bundled_suffix_list(),
+        }
+        if not storage.create(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()):
+            raise WorkspaceError(f"{storage.root} was made a workspace by another process just now: call again to use it")
+        return cls.open(root)
+
+    @classmethod
+    def open(cls, root: str) -> Workspace:
+        """Open what `create` made.
+
+        Raises:
+            UsageError: that kind of storage cannot hold a workspace.
+            WorkspaceError: there is none, it is damaged, or of a format that this program does not know.
+        """
+        storage = open_storage(root)
+        try:
+            content = storage.read(FILE)
+        except (NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            raise WorkspaceError(f"{storage.root} cannot be read as a workspace: {error.strerror}") from None
+        if content is None:
+            raise WorkspaceError(
+                f"{storage.root} is not a workspace: it has no {FILE}; name the right folder with -w DIR, "
+                f"or make one with `lycosa init` or `lycosa crawl URL`"
+            )
+        return _decode(storage, content)
+
+    @classmethod
+    def open_or_create(cls, root: str, partitions: int = DEFAULT_PARTITIONS) -> Workspace:
+        """Open a workspace, or make it if there is none. Raises what `open` and `create` raise."""
+        storage = open_storage(root)
+        if storage.size(FILE) is None:
+            try:
+                return cls.create(root, partitions)
+            except WorkspaceError:
+                if storage.size(FILE) is None:
+                    raise
+        return cls.open(root)
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the workspace's folder."""
+        return self.storage.root
+
+    @cached_property
+    def log(self) -> Log:
+        return Log(self.storage)
+
+    @cached_property
+    def domains(self) -> Domains:
+        """Registrable domains by the workspace's own public suffix list."""
+        return Domains(self.suffix_list)
+
+    def path(self, relative: str) -> str:
+        """The absolute path of one of the workspace's files. Raises WorkspaceError if it leads out of the workspace."""
+        return self.storage.path(relative)
+
+    def state(self) -> LogState:
+        """The log, read and folded up to now. Raises WorkspaceError if it is damaged or newer than this program."""
+        state = LogState(self.log)
+        state.refresh()
+        return state
+
+    def claim(
+        self,
+        worker: str,
+        partitions: Iterable[int] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+    ) -> Claim:
+        """Take partitions (all, by default) for a worker; on disk when it returns. Do this before replay and before any fetch.
+
+        `settings` are the settings in force by collection name, as JSON values; the log keeps them for `explain`.
+
+        Raises:
+            UsageError: a partition that the workspace does not have.
+            WorkspaceError: the log is damaged, or URLs would be written differently than those already stored.
+        """
+        if self.normaliser != NORMALISER_VERSION:
+            raise WorkspaceError(
+                f"{self.root} holds URLs as normaliser {self.normaliser} writes them, this program has {NORMALISER_VERSION}: it can "
+                f"be read and searched, but not crawled; crawl it with the Lycosa that made it, or import its WARCs into a new one"
+            )
+        wanted = range(self.partitions) if partitions is None else sorted(set(partitions))
+        if not wanted or wanted[0] < 0 or wanted[-1] >= self.partitions:
+            raise UsageError(f"partitions are 0 to {self.partitions - 1} in {self.root}, not {list(wanted)}")
+        ticks = clock or SystemClock()
+        return take(self.storage, self.log, worker, wanted, settings or {}, lambda: format_time(ticks.now_ms()))
+
+    def own(self, command: str, clock: Clock | None = None) -> Owner:
+        """Become the one process that crawls here on this machine. Raises OwnedError if another does."""
+        return own(self.storage, command, clock)
+
+    def owner(self) -> OwnerNote | None:
+        """Who crawls here on this machine now; None if nobody does."""
+        return owner_of(self.storage)
+
+
+def _require_free(storage: LocalStorage) -> None:
+    try:
+        names = storage.names(".")
+    except NotADirectoryError:
+        raise WorkspaceError(f"{storage.root} is a file: name a folder with -w DIR") from None
+    if FOLDER in names and storage.names(FOLDER):
+        raise WorkspaceError(f"{storage.root} holds a log but no {FILE}: it is a damaged workspace; restore {FILE} from a backup")
+    foreign = [name for name in names if name != CONFIGURATION]
+    if foreign:
+        raise WorkspaceError(
+            f"{storage.root} is not empty and not a workspace (it holds {foreign[0]!r}): name a new folder with -w DIR, or empty this one"
+        )
+
+
+def _decode(storage: LocalStorage, content: bytes) -> Workspace:
+    where = os.path.join(storage.root, FILE)
+    try:
+        document = json.loads(content)
+        version = document["format"]
+    except (ValueError, KeyError, TypeError):
+        raise WorkspaceError(f"{where} is damaged: restore it from a backup (it is written once and never changes)") from None
+    if version != FORMAT:
+        newer = isinstance(version, int) and version > FORMAT
+        remedy = "upgrade with `pip install -U lycosa`" if newer else "it was not written by any released Lycosa"
+        raise WorkspaceError(f"{where} says format {version!r}, this program knows {FORMAT}: {remedy}")
+    if document.get("hash") != HASH:
+        raise WorkspaceError(f"{where} says hash {document.get('hash')!r}, format {FORMAT} has {HASH}: restore it from a backup")
+    partitions, normaliser, suffixes = document.get("partitions"), document.get("normaliser"), document.get("suffix_list")
+    if (
+        not isinstance(partitions, int)
+        or not 1 <= partitions <= MOST_PARTITIONS
+        or not isinstance(normaliser, int)
+        or not isinstance(suffixes, str)
+    ):
+        raise WorkspaceError(f"{where} is damaged: partitions, normaliser or suffix_list is missing; restore it from a backup")
+    return Workspace(storage, partitions, str(document.get("created_at", "")), normaliser, suffixes)
