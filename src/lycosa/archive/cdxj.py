@@ -1,0 +1,159 @@
+"""CDXJ: a sorted index of captures beside a WARC file, one line each: `surt timestamp {json}`.
+
+Format: https://specs.webrecorder.net/cdxj/0.1.0/. Keys are those that pywb computes for a look-up (the Internet Archive's
+canonical form: lower case, no `www.`, no session ids, parameters in order), so two URLs may share a key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from lycosa.core.errors import WorkError
+from lycosa.core.records import Visit
+
+REVISIT_MIME = "warc/revisit"
+
+_URL = re.compile(r"(?:(https?):)?//(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
+_WWW = re.compile(r"www\d*\.")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+_KEPT = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # every printable ASCII character but space, # and %
+_PATH_SESSIONS = (
+    re.compile(r"/(?:\([a-z]\([0-9a-z]{24}\))+\)/(?=[^?]+\.aspx)"),
+    re.compile(r"/\([0-9a-z]{24}\)/(?=[^?]+\.aspx)"),
+)
+# Taken out in this order, the last occurrence of each.
+_QUERY_SESSIONS = tuple(
+    re.compile(pattern + r"(?:&|$)", re.IGNORECASE)
+    for pattern in (
+        r"jsessionid=[0-9a-z]{32}",
+        r"phpsessid=[0-9a-z]{32}",
+        r"sid=[0-9a-z]{32}",
+        r"aspsessionid[a-z]{8}=[a-z]{24}",
+        r"cfid=[^&]+&cftoken=[^&]+",
+    )
+)
+
+
+def surt(url: str) -> str:
+    """An absolute http(s) URL as the key of a CDXJ line: `http://www.example.org:8080/A?b&a` -> `org,example:8080)/a?a&b`.
+
+    Anything else (`dns:…`) is its own key, in lower case and escaped.
+    """
+    match = _URL.match(url)
+    if match is None:
+        return _escape(url).lower()
+    scheme, host, port, path, query = match.groups()
+    host = host.lower().strip(".[]")
+    www = _WWW.match(host)
+    if www:
+        host = host[www.end() :]
+    key = ",".join(reversed(host.split(".")))
+    if port and port != _DEFAULT_PORTS.get(scheme):
+        key += f":{int(port)}"
+    key += ")" + _path_key(path)
+    if query:
+        query = _query_key(_escape(query))
+    return f"{key}?{query}" if query else key
+
+
+def _path_key(path: str) -> str:
+    kept: list[bytes] = []
+    for segment in _unescape(path).split(b"/")[1:]:
+        if segment == b".." and kept:
+            kept.pop()
+        elif segment != b".":  # above the root, `..` stays: so do the tools that look keys up
+            kept.append(segment)
+    key = "/" + quote_from_bytes(b"/".join(filter(None, kept)), safe=_KEPT).lower()
+    for session in _PATH_SESSIONS:
+        key = _without_last(session, key, "/")
+    return key
+
+
+def _query_key(query: str) -> str:
+    for session in _QUERY_SESSIONS:
+        query = _without_last(session, query, "")
+    if len(query) < 2:
+        return query.lower()
+    parts = sorted(tuple(part.split("=", 1)) for part in query.lower().split("&"))
+    return "&".join("=".join(part) for part in parts)
+
+
+def _without_last(pattern: re.Pattern[str], text: str, replacement: str) -> str:
+    matches = list(pattern.finditer(text))
+    return text[: matches[-1].start()] + replacement + text[matches[-1].end() :] if matches else text
+
+
+def _unescape(text: str) -> bytes:
+    """Percent-decode until nothing changes: archives met URLs that were escaped several times."""
+    data = text.encode("utf-8", "surrogatepass")
+    while (plain := unquote_to_bytes(data)) != data:
+        data = plain
+    return data
+
+
+def _escape(text: str) -> str:
+    return quote_from_bytes(_unescape(text), safe=_KEPT)
+
+
+def cdxj_line(visit: Visit, *, filename: str, offset: int, length: int, record_type: str = "response") -> str:
+    """One capture as a line, without its newline."""
+    mime = visit.content_type.partition(";")[0].strip().lower() or "unk"
+    fields = {
+        "url": visit.url,
+        "mime": REVISIT_MIME if record_type == "revisit" else mime,
+        "status": str(visit.http_status),
+        "digest": visit.digest,
+        "length": str(length),
+        "offset": str(offset),
+        "filename": filename,
+    }
+    timestamp = datetime.fromtimestamp(visit.fetched_at // 1000, UTC).strftime("%Y%m%d%H%M%S")
+    return f"{surt(visit.url)} {timestamp} {json.dumps(fields)}"
+
+
+def write_cdxj(path: str | Path, visits: Iterable[Visit], *, record_types: Mapping[str, str] | None = None) -> int:
+    """Write the index of one WARC file: the captures among its visits, each record once, sorted by bytes. Returns the lines.
+
+    `record_types` (`WarcWriter.record_types`) tells revisits, and exchanges that have no record of their own, apart from
+    responses. `filename` is the WARC's name in the same folder. The file is made durable before this returns.
+
+    Raises:
+        WorkError: the file exists or cannot be written.
+    """
+    types = record_types or {}
+    lines: dict[str, str] = {}  # one record serves the visits of several collections
+    for visit in visits:
+        record_type = types.get(visit.record_id, "response")
+        if visit.http_status == 0 or record_type == "metadata" or visit.record_id in lines:
+            continue
+        lines[visit.record_id] = cdxj_line(
+            visit,
+            filename=visit.warc_file.rpartition("/")[2],
+            offset=visit.warc_offset,
+            length=visit.warc_length,
+            record_type=record_type,
+        )
+    write_lines(path, sorted(lines.values()))
+    return len(lines)
+
+
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write lines (ASCII) as a new, durable file.
+
+    Raises:
+        WorkError: the file exists or cannot be written.
+    """
+    try:
+        with open(path, "x", encoding="ascii", newline="\n") as file:
+            for line in lines:
+                file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise WorkError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,385 @@
+"""What stands on disk: golden bytes, what other readers say of it, what a full disk leaves."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import itertools
+import os
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fastwarc.warc import ArchiveIterator as FastIterator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.archive.exchanges import AT, HEAD, REQUEST, failure, pair
+from warcio.archiveiterator import ArchiveIterator
+from warcio.checker import Checker
+
+from lycosa.archive import writer as writer_module
+from lycosa.archive.reader import read_exchanges, read_response
+from lycosa.archive.record import RECORD_LIMIT_BYTES, field_value, gzip_record, new_record_id, warc_date
+from lycosa.archive.writer import RevisitTarget, WarcWriter, crawl_info, payload_digest
+from lycosa.core.clock import ManualClock
+from lycosa.core.errors import WorkError
+from lycosa.core.records import Exchange, Visit
+
+RELATIVE = "data/00000001-1/archive.warc.gz"
+
+
+def ids() -> Callable[[], str]:
+    counter = itertools.count()
+    return lambda: f"urn:uuid:00000000-0000-4000-8000-{next(counter):012d}"
+
+
+def new_writer(path: Path) -> WarcWriter:
+    return WarcWriter(
+        path, relative_path=RELATIVE, info={"software": "Lycosa/0.1.0", **crawl_info("lycosa/0.1.0")}, new_id=ids(), clock=ManualClock(AT)
+    )
+
+
+def write(path: Path, *pairs: tuple[Exchange, Visit]) -> None:
+    writer = new_writer(path)
+    for exchange, visit in pairs:
+        writer.append(exchange, visit)
+    writer.close()
+
+
+def warcio_check(path: Path) -> tuple[int, str]:
+    output = io.StringIO()
+    with redirect_stdout(output):
+        code = Checker(SimpleNamespace(inputs=[str(path)], verbose=True)).process_all()
+    return code, output.getvalue()
+
+
+def test_golden_records(tmp_path: Path) -> None:
+    exchange, visit = pair(
+        "https://www.example.org/a",
+        head=b"HTTP/2 203 \r\nx: y\r\n\r\n",
+        request=b"GET /a HTTP/2\r\nHost: www.example.org\r\n\r\n",
+        protocol="h2",
+        status=203,
+        truncated="length",
+    )
+    write(tmp_path / "a.warc.gz", (exchange, visit))
+    written = gzip.decompress((tmp_path / "a.warc.gz").read_bytes())
+    assert written == (Path(__file__).parent / "golden.warc").read_bytes()
+    again = tmp_path / "b.warc.gz"
+    write(again, (exchange, visit))
+    assert again.read_bytes() == (tmp_path / "a.warc.gz").read_bytes()
+
+
+def test_every_record_is_a_gzip_member_and_they_follow_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    write(
+        path,
+        pair(),
+        failure(),
+        pair("https://www.example.org/b", head=b"HTTP/2 200 \r\ncontent-encoding: gzip\r\n\r\n", body=b"\x1f\x8b" + bytes(70_000)),
+    )
+    data = path.read_bytes()
+    kinds = []
+    while data:
+        member = zlib.decompressobj(31)
+        record = member.decompress(data)
+        assert member.eof
+        kinds.append(record.split(b"\r\n")[1])
+        data = member.unused_data
+    triple = [b"WARC-Type: response", b"WARC-Type: request", b"WARC-Type: metadata"]
+    assert kinds == [b"WARC-Type: warcinfo", *triple, b"WARC-Type: metadata", *triple]
+
+
+def test_a_page_reads_back_byte_for_byte_here_and_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    exchange, visit = pair(body=os.urandom(300_000))
+    write(path, pair(), (exchange, visit))
+    assert path.stat().st_size > visit.warc_offset + visit.warc_length
+    stored = read_response(path, visit.warc_offset, visit.warc_length)
+    assert (stored.head, stored.body, stored.status, stored.url) == (exchange.response_head, exchange.body, 200, exchange.url)
+    assert stored.headers["warc-record-id"] == f"<{visit.record_id}>"
+    with open(path, "rb") as file:
+        file.seek(visit.warc_offset)
+        record = next(iter(ArchiveIterator(file)))
+        assert record.raw_stream.read() == exchange.body
+        assert record.rec_headers["WARC-Payload-Digest"] == visit.digest == payload_digest(exchange)
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def fast_digests(path: Path) -> Iterator[tuple[str, bool, bool]]:
+    with open(path, "rb") as file:
+        for record in FastIterator(file, parse_http=False):
+            yield record.headers["WARC-Type"], record.verify_block_digest(), "WARC-Payload-Digest" in record.headers
+    with open(path, "rb") as file:
+        for record in FastIterator(file, parse_http=True):
+            if record.headers["WARC-Type"] == "response":
+                assert record.verify_payload_digest()
+
+
+def test_other_readers_agree_with_every_digest(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    first, first_visit = pair()
+    chunked, chunked_visit = pair("http://www.example.org/c", head=CHUNKED, body=b"5\r\nhello\r\n0\r\n\r\n")
+    packed = gzip.compress(b"hi" * 50)
+    gzipped, gzipped_visit = pair(
+        "http://www.example.org/g",
+        head=CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n",
+        body=b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed),
+    )
+    empty, empty_visit = pair("http://www.example.org/e", head=b"HTTP/1.1 301 \r\nLocation: /a\r\n\r\n", body=b"", status=301)
+    not_http, not_http_visit = pair("http://www.example.org/i", head=b"ICY 200 OK\r\n\r\n", status=200)
+    writer = new_writer(path)
+    for item in (
+        (first, first_visit),
+        (chunked, chunked_visit),
+        (gzipped, gzipped_visit),
+        (empty, empty_visit),
+        failure(),
+        (not_http, not_http_visit),
+    ):
+        writer.append(*item)
+    target = RevisitTarget(first.url, first_visit.fetched_at, first_visit.record_id, first_visit.digest)
+    writer.append(*pair(at=AT + 1000), revisit_of=target)
+    writer.append(*pair(head=b"HTTP/1.1 304 Not Modified\r\n\r\n", body=b"", status=304, at=AT + 2000), revisit_of=target)
+    writer.close()
+
+    code, output = warcio_check(path)
+    assert code == 0, output
+    assert output.count("digest pass") == 1 + 4 * 3 + 2 + 2 * 2
+    assert output.count("not checked (revisit)") == 2
+    assert all(block for _, block, _ in fast_digests(path))
+    assert sum(payload for _, _, payload in fast_digests(path)) == 6
+    # Both decode the page through chunks and gzip.
+    with open(path, "rb") as file:
+        bodies = {
+            record.rec_headers["WARC-Target-URI"]: record.content_stream().read()
+            for record in ArchiveIterator(file)
+            if record.rec_type == "response"
+        }
+    assert bodies["http://www.example.org/c"] == b"hello"
+    assert bodies["http://www.example.org/g"] == b"hi" * 50
+
+
+def test_revisit_records_name_what_they_repeat(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    exchange, visit = pair()
+    writer = new_writer(path)
+    writer.append(exchange, visit)
+    target = RevisitTarget(exchange.url, visit.fetched_at, visit.record_id, visit.digest)
+    same, same_visit = pair(at=AT + 5)
+    writer.append(same, same_visit, revisit_of=target)
+    old, old_visit = pair(head=b"HTTP/1.1 304 Not Modified\r\n\r\n", body=b"", status=304)
+    writer.append(old, old_visit, revisit_of=target)
+    with pytest.raises(ValueError, match="not the one with digest"):
+        writer.append(*pair(body=b"other"), revisit_of=target)
+    with pytest.raises(ValueError, match="within a URL"):
+        writer.append(*pair("http://www.example.org/b"), revisit_of=target)
+    writer.close()
+    assert writer.record_types == {same_visit.record_id: "revisit", old_visit.record_id: "revisit"}
+    stored = read_response(path, same_visit.warc_offset, same_visit.warc_length)
+    assert stored.body == b""
+    assert stored.head == same.response_head
+    assert {name: stored.headers[name] for name in stored.headers if name.startswith(("warc-refers", "warc-profile", "warc-payload"))} == {
+        "warc-profile": "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest",
+        "warc-refers-to": f"<{visit.record_id}>",
+        "warc-refers-to-target-uri": exchange.url,
+        "warc-refers-to-date": "2026-11-21T10:26:18.123Z",
+        "warc-payload-digest": visit.digest,
+    }
+    assert old_visit.digest == visit.digest
+    assert read_response(path, old_visit.warc_offset, old_visit.warc_length).headers["warc-profile"].endswith("/server-not-modified")
+    # Replay copies a revisit, whose body is gone, into another file.
+    stored_revisit = list(read_exchanges(path))[1]
+    copy = WarcWriter(tmp_path / "b.warc.gz", relative_path="b.warc.gz", info={})
+    copy.append(stored_revisit.exchange, stored_revisit.visit, revisit_of=stored_revisit.revisit_of)
+    copy.close()
+    (again,) = read_exchanges(tmp_path / "b.warc.gz")
+    assert (again.revisit_of, again.visit.digest) == (target, visit.digest)
+
+
+head_bytes = st.one_of(
+    st.binary(max_size=80),
+    st.builds(
+        lambda start, lines, end: start + b"\r\n" + b"".join(lines) + end,
+        st.sampled_from(
+            [
+                b"HTTP/1.1 200 OK",
+                b"HTTP/1.0 404",
+                b"HTTP/1.1 000 ",
+                b"HTTP/1.1 999 \xff\x00",
+                b"HTTP/2 200",
+                b"HTTP/3 204 ",
+                b"GET / HTTP/1.1",
+                b"GET /x HTTP/2",
+            ]
+        ),
+        st.lists(
+            st.one_of(
+                st.binary(max_size=20),
+                st.sampled_from(
+                    [
+                        b"a: b\r\n",
+                        b" folded\r\n",
+                        b"no colon\r\n",
+                        b": no name\r\n",
+                        b"x:\n",
+                        b"\xff: \x80\r\n",
+                        b"Transfer-Encoding: chunked\r\n",
+                        b"Content-Encoding: gzip\r\n",
+                        b"a\x00: b\r\n",
+                        b"\x0b\r\n",
+                        b"\x85\r\n",
+                        b"\x1c\r\n",
+                    ]
+                ),
+            ),
+            max_size=4,
+        ),
+        st.sampled_from([b"\r\n", b"\n", b"", b"\r\n\r\n"]),
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(head=head_bytes, request=head_bytes, body=st.binary(max_size=60))
+def test_no_head_however_odd_makes_the_file_unreadable_for_others(tmp_path: Path, head: bytes, request: bytes, body: bytes) -> None:
+    path = tmp_path / "a.warc.gz"
+    path.unlink(missing_ok=True)
+    odd = pair(head=head, request=request, body=body)
+    write(path, odd, pair("http://www.example.org/after"))
+    code, output = warcio_check(path)
+    assert code == 0, output
+    assert all(block for _, block, _ in fast_digests(path))
+    first, after = read_exchanges(path)
+    assert (first.exchange, first.visit) == odd
+    assert after.exchange.url == "http://www.example.org/after"
+
+
+def test_a_full_disk_leaves_whole_exchanges_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.warc.gz"
+    writer = new_writer(path)
+    writer.append(*pair())
+    size = writer.size
+    room = [100]
+    real_write = os.write
+
+    def write_until_full(file: int, data: memoryview) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = min(room[0], len(data))
+        room[0] -= taken
+        return real_write(file, data[:taken])
+
+    monkeypatch.setattr(writer_module.os, "write", write_until_full)
+    with pytest.raises(WorkError, match=r"No space left on device after \d+ bytes.*cut back"):
+        writer.append(*pair("http://www.example.org/b"))
+    assert writer.size == size == path.stat().st_size
+    monkeypatch.undo()
+    writer.append(*pair("http://www.example.org/c"))
+    writer.close()
+    assert [stored.exchange.url for stored in read_exchanges(path)] == ["http://www.example.org/a", "http://www.example.org/c"]
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_write = os.write
+    monkeypatch.setattr(writer_module.os, "write", lambda file, data: real_write(file, data[:97]))
+    path = tmp_path / "a.warc.gz"
+    exchange, visit = pair(body=os.urandom(2_000))
+    write(path, (exchange, visit))
+    monkeypatch.undo()
+    assert next(read_exchanges(path)).exchange == exchange
+
+
+def test_a_file_is_never_written_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    write(path, pair())
+    before = path.read_bytes()
+    with pytest.raises(WorkError, match="cannot be made as a new WARC file: File exists"):
+        new_writer(path)
+    assert path.read_bytes() == before
+    with pytest.raises(WorkError, match="No such file"):
+        new_writer(tmp_path / "missing" / "a.warc.gz")
+
+
+def test_append_is_in_the_kernel_when_it_returns(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    writer = new_writer(path)
+    exchange, visit = pair()
+    writer.append(exchange, visit)
+    assert path.stat().st_size == writer.size
+    assert next(read_exchanges(path)).exchange == exchange
+    writer.close()
+    writer.close()
+
+
+def test_a_body_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return RECORD_LIMIT_BYTES
+
+    writer = new_writer(tmp_path / "a.warc.gz")
+    size = writer.size
+    with pytest.raises(WorkError, match=r"lower fetch\.max_body"):
+        writer.append(*pair(body=Huge()))
+    assert writer.size == size
+    writer.close()
+
+
+@given(head=st.binary(max_size=200), body=st.binary(max_size=200), blocks=st.integers(0, 3), stored=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_members_inflate_to_what_went_in(head: bytes, body: bytes, blocks: int, stored: bool) -> None:
+    body += bytes(65_535 * blocks)
+    member = gzip_record("A: b\r\n", head, body, store_body=stored)
+    expected = b"WARC/1.1\r\nA: b\r\nContent-Length: %d\r\n\r\n" % (len(head) + len(body)) + head + body + b"\r\n\r\n"
+    assert gzip.decompress(member) == expected
+
+
+def test_compressed_bodies_are_stored_not_compressed_again() -> None:
+    body = os.urandom(100_000)
+    member = gzip_record("", HEAD, body, store_body=True)
+    assert body[:65_535] in member
+    assert len(member) < len(body) + 200
+
+
+def test_record_ids_are_version_4_and_differ() -> None:
+    made = {new_record_id() for _ in range(500)}
+    assert len(made) == 500
+    for record_id in made:
+        parsed = uuid.UUID(record_id.removeprefix("urn:uuid:"))
+        assert (parsed.version, parsed.variant, parsed.urn) == (4, uuid.RFC_4122, record_id)
+
+
+@pytest.mark.parametrize(
+    ("at", "date"),
+    [(0, "1970-01-01T00:00:00.000Z"), (AT, "2026-11-21T10:26:18.123Z"), (951_782_400_007, "2000-02-29T00:00:00.007Z")],
+)
+def test_dates_have_milliseconds(at: int, date: str) -> None:
+    assert warc_date(at) == date
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("http://a/?q=%41#b", "http://a/?q=%41#b"),
+        ("http://a/x\r\nWARC-Type: warcinfo", "http://a/x%0D%0AWARC-Type:%20warcinfo"),
+        ("é\udc80", "%C3%A9%ED%B2%80"),
+    ],
+)
+def test_fields_cannot_be_broken_out_of(text: str, value: str) -> None:
+    assert field_value(text) == value
+
+
+def test_the_request_is_optional(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    exchange, visit = pair(request=b"")
+    write(path, (exchange, visit))
+    (stored,) = read_exchanges(path)
+    assert (stored.exchange, stored.visit) == (exchange, visit)
+    assert REQUEST not in gzip.decompress(path.read_bytes())
