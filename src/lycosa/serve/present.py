@@ -1,0 +1,126 @@
+"""From search results to what the page shows: pure functions, everything still unescaped text (the templates escape)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import unquote_to_bytes, urlencode
+
+from lycosa.search.engine import Hit
+from lycosa.serve.languages import direction, language_name
+
+PAGE_SIZE = 10
+PAGES_SHOWN = 9
+"""How many page numbers stand under the results at once: as many as fit a phone in one line."""
+
+_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What narrows a search, as it stands in the page's own address."""
+
+    query: str
+    language: str = ""
+    site: str = ""
+    collection: str = ""
+
+    def address(self, *, page: int = 1, **changes: str) -> str:
+        """The search page's address with this search, `changes` applied; empty values are left out."""
+        values = {"q": self.query, "lang": self.language, "site": self.site, "collection": self.collection} | changes
+        pairs = [(name, value) for name, value in values.items() if value]
+        if page > 1:
+            pairs.append(("page", str(page)))
+        return "/?" + urlencode(pairs) if pairs else "/"
+
+
+@dataclass(frozen=True)
+class ResultView:
+    """One result, ready for the template."""
+
+    title: str
+    href: str | None  # None: not a web address, shown as text
+    address: str
+    host: str
+    host_href: str
+    snippet: list[tuple[str, bool]]
+    language: str
+    language_name: str
+    direction: str
+    date: str  # ISO 8601, for <time datetime>
+    date_text: str
+    dated: str  # "published" or "fetched"
+
+
+@dataclass(frozen=True)
+class PageLink:
+    """A page number under the results."""
+
+    number: int
+    href: str
+    current: bool
+
+
+def web_href(url: str) -> str | None:
+    """The URL if a link to it is safe to follow: http and https alone, never javascript:, data: and the like."""
+    return url if url.lower().startswith(("http://", "https://")) else None
+
+
+def readable_url(url: str) -> str:
+    """A URL for people: percent-encoded UTF-8 decoded where the characters are visible ones.
+
+    Spaces, controls, bidirectional marks and other invisible characters stay encoded, so that what is shown cannot pose
+    as another address.
+    """
+
+    def decode(match: re.Match[str]) -> str:
+        try:
+            text = unquote_to_bytes(match[0]).decode("utf-8")
+        except UnicodeDecodeError:
+            return match[0]
+        if not text.isprintable() or any(character.isspace() or character.isascii() for character in text):
+            return match[0]
+        return text
+
+    return _ESCAPES.sub(decode, url)
+
+
+def day(at_ms: int) -> tuple[str, str]:
+    """`("2026-03-03", "3 March 2026")`, in UTC; two empty strings for a time that no calendar holds (dates are the sites' claims)."""
+    try:
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return "", ""
+    return f"{moment:%Y-%m-%d}", f"{moment.day} {moment:%B %Y}"
+
+
+def result_view(hit: Hit, filters: Filters) -> ResultView:
+    """A hit as the page shows it. A page without title is named by its address."""
+    at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
+    date, date_text = day(at_ms)
+    address = readable_url(hit.url)
+    return ResultView(
+        title=hit.title.strip() or address,
+        href=web_href(hit.url),
+        address=address,
+        host=hit.host,
+        host_href=filters.address(site=hit.host),
+        snippet=hit.snippet,
+        language=hit.language,
+        language_name=language_name(hit.language) if hit.language else "",
+        direction=direction(hit.language),
+        date=date,
+        date_text=date_text,
+        dated="published" if hit.published_at is not None else "fetched",
+    )
+
+
+def page_links(total: int, page: int, filters: Filters, last_page: int) -> list[PageLink]:
+    """The page numbers to offer: a window around the current one; none when everything fits one page."""
+    pages = min(-(-total // PAGE_SIZE), last_page)
+    if pages < 2:
+        return []
+    first = max(1, min(page - PAGES_SHOWN // 2, pages - PAGES_SHOWN + 1))
+    numbers = range(first, min(first + PAGES_SHOWN, pages + 1))
+    return [PageLink(number, filters.address(page=number), number == page) for number in numbers]
