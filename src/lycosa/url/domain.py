@@ -1,0 +1,52 @@
+"""Registrable domains: the part of a host name that somebody registered (eTLD+1), by the public suffix list."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+
+import publicsuffixlist
+
+_MAX_HOSTS = 65_536
+_IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+
+
+def bundled_suffix_list() -> str:
+    """The text of the public suffix list that is installed with us. A workspace stores it, so that partitions stay put."""
+    return Path(publicsuffixlist.PSLFILE).read_text(encoding="utf-8")
+
+
+class Domains:
+    """The rules of one public suffix list (https://publicsuffix.org/list/, private section included).
+
+    Reading the rules takes 30 ms and is put off until the first question, so that opening a workspace stays quick.
+    """
+
+    def __init__(self, suffix_list_text: str) -> None:
+        self._text = suffix_list_text
+        self._known: dict[str, str] = {}
+
+    @cached_property
+    def _rules(self) -> publicsuffixlist.PublicSuffixList:
+        return publicsuffixlist.PublicSuffixList(self._text)
+
+    def registrable(self, host: str) -> str:
+        """The registrable domain of a hostname, lower case, without a trailing dot (the DNS name is the same).
+
+        What has none is its own: an IP address, a single label, a public suffix itself, a name with empty labels.
+        """
+        known = self._known.get(host)
+        if known is None:
+            known = self._find(host)
+            if len(self._known) >= _MAX_HOSTS:
+                self._known.clear()
+            self._known[host] = known
+        return known
+
+    def _find(self, host: str) -> str:
+        name = host.lower().removesuffix(".")
+        if ":" in name or "." not in name or _IPV4.fullmatch(name):
+            return name or host
+        found: str | None = self._rules.privatesuffix(name)
+        return found or name

@@ -1,0 +1,60 @@
+"""Identity: 64-bit keys of hosts and URLs, and the partition that owns them."""
+
+from __future__ import annotations
+
+from xxhash import xxh3_64_intdigest
+
+from lycosa.core.records import UrlId
+from lycosa.url.domain import Domains
+from lycosa.url.scope import hostname
+
+_MAX_ORIGINS = 65_536  # 20 MB
+
+
+def host_key(host: str) -> int:
+    """xxh3_64 of a hostname as the URL standard serialises it (an IPv6 address with its brackets), UTF-8, seed 0."""
+    return xxh3_64_intdigest(host.encode())
+
+
+def url_key(url: str) -> int:
+    """xxh3_64 of a normalised URL, UTF-8, seed 0."""
+    return xxh3_64_intdigest(url.encode())
+
+
+class Identifier:
+    """Gives normalised URLs their identity. Hot path (`bench/url.py`): what depends on the host is cached by origin.
+
+    The partition is xxh3_64(registrable domain, an IP address being its own) mod `partitions`, so all hosts of a
+    registrable domain share one owner.
+    """
+
+    def __init__(self, domains: Domains, partitions: int) -> None:
+        if partitions < 1:
+            raise ValueError(f"a workspace has at least one partition, not {partitions}")
+        self._domains = domains
+        self._partitions = partitions
+        self._origins: dict[str, tuple[str, int, int]] = {}
+
+    def identify(self, url: str) -> UrlId:
+        """The identity of a URL that `normalise` returned.
+
+        Raises:
+            UrlError: it is not an http(s) URL.
+        """
+        origin = url[: url.find("/", 8)]
+        known = self._origins.get(origin)
+        if known is None:
+            known = self._identify_host(url, origin)
+        return UrlId(url, known[0], known[1], xxh3_64_intdigest(url.encode()), known[2])
+
+    def partition(self, host: str) -> int:
+        """The partition of a hostname."""
+        return xxh3_64_intdigest(self._domains.registrable(host).encode()) % self._partitions
+
+    def _identify_host(self, url: str, origin: str) -> tuple[str, int, int]:
+        host = hostname(url)
+        known = (host, host_key(host), self.partition(host))
+        if len(self._origins) >= _MAX_ORIGINS:
+            self._origins.clear()
+        self._origins[origin] = known
+        return known

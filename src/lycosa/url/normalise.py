@@ -1,0 +1,216 @@
+"""URLs parsed as browsers parse them (WHATWG URL Standard, by ada) and written in one form that means the same.
+
+On top of the standard's own serialisation, `normalise` only drops what never reaches a server (the fragment), what we
+never send (userinfo), and writes percent-encoding in one way (RFC 3986 sections 2.1, 2.3 and 6.2.2: upper-case digits, no
+encoded ALPHA DIGIT - . _ ~). Everything that might change a meaning is opt-in and lives in `lycosa.url.rules`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import ada_url
+
+from lycosa.core.errors import Refusal, UrlError
+from lycosa.url.query_encoding import codec_for, encode_query
+
+NORMALISER_VERSION = 1
+"""Stored in a workspace: keys made by another version may differ."""
+
+MAX_LENGTH = 65_536
+"""Characters, before and after parsing. Far above what servers take (8 KiB is usual); keeps hostile pages cheap."""
+
+_SCHEMES = ("http", "https")
+_SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.\-\t\n\r]*):")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# An escape, and before it what is left of a broken one: in `%%34` or `%2%45` decoding would complete a new escape.
+_ESCAPE = re.compile(r"(%[0-9A-Fa-f]?)?%([0-9A-Fa-f]{2})")
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_DIGITS = "0123456789ABCDEFabcdef"
+_WRITTEN = {
+    high + low: chr(int(high + low, 16)) if int(high + low, 16) in _UNRESERVED else f"%{high}{low}".upper()
+    for high in _DIGITS
+    for low in _DIGITS
+}
+
+
+def normalise(url: str) -> str:
+    """The one form of an absolute http or https URL. Idempotent; the result is ASCII, has a path and no fragment.
+
+    Raises:
+        UrlError: `scheme` (it states one that is not crawled), `too_long` (over MAX_LENGTH), else `unparsable`.
+    """
+    result = _resolve(None, url)
+    if isinstance(result, Refusal):
+        raise UrlError(result, url)
+    return result
+
+
+def _resolve(base: str | None, text: str) -> str | Refusal:
+    """Parse (WHATWG "basic URL parser", with or without a base) and normalise. Any text is allowed."""
+    stated = _SCHEME.match(text)
+    if stated and _scheme(stated[1]) not in _SCHEMES:
+        return Refusal.SCHEME  # before the length: inlined data: images are long
+    if len(text) > MAX_LENGTH:
+        return Refusal.TOO_LONG
+    try:
+        href: str = ada_url.normalize_url(text) if base is None else ada_url.join_url(base, text)
+    except ValueError:
+        if _SURROGATE.search(text) is None:
+            return Refusal.UNPARSABLE
+        return _resolve(base, _scalar_values(text))
+    href = _finish(href)
+    return href if len(href) <= MAX_LENGTH else Refusal.TOO_LONG
+
+
+def _scheme(stated: str) -> str:
+    return stated.translate({9: None, 10: None, 13: None}).lower()
+
+
+def _scalar_values(text: str) -> str:
+    """Lone surrogates become U+FFFD, as in every string that reaches a browser's URL parser (WebIDL USVString)."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _finish(href: str) -> str:
+    """From the standard's serialisation of an http(s) URL to ours."""
+    cut = href.find("#")
+    if cut >= 0:
+        href = href[:cut]
+    start = 8 if href.startswith("https") else 7
+    at = href.rfind("@", start, href.index("/", start))
+    if at >= 0:
+        href = href[:start] + href[at + 1 :]
+    if "%" in href:
+        href = _ESCAPE.sub(_write_escape, href)
+    return href
+
+
+def _write_escape(match: re.Match[str]) -> str:
+    broken: str | None = match[1]
+    if broken:
+        return f"{broken}%{match[2].upper()}"
+    return _WRITTEN[match[2]]
+
+
+# What is already in its final form and can be put behind a folder or an origin without parsing: no character that the
+# standard's path and query percent-encode sets hold, no escape that `_finish` would rewrite. Guarded by a property test.
+_KEPT_ESCAPE = r"%(?:[01][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]|[89A-F][0-9A-F])"
+_TAIL = rf"(?:\?(?:[A-Za-z0-9\-._~!$&()*+,;=:@/?]|{_KEPT_ESCAPE})*)?"
+_PLAIN_PATH = re.compile(rf"/(?!/)(?:[A-Za-z0-9\-._~!$&()*+,;=:@/]|{_KEPT_ESCAPE})*{_TAIL}")
+_PLAIN_RELATIVE = re.compile(rf"[A-Za-z0-9\-_~](?:[A-Za-z0-9\-._~!$&()*+,;=@/]|{_KEPT_ESCAPE})*{_TAIL}")
+
+_MAX_HREF = 256  # characters; longer ones are rare and would let a hostile page fill the caches with text
+_MAX_RESULT = 512
+_MAX_ENTRIES = 16_384  # 5 MB with usual URLs, at most 30 MB
+_MAX_ORIGINS = 4_096
+
+
+class _Known:
+    """What was resolved before, by folder: the links of a page are mostly those of its neighbours.
+
+    Bounded: when it is full all is forgotten, which costs less than keeping an order.
+    """
+
+    def __init__(self) -> None:
+        self._folders: dict[str, dict[str, str | Refusal]] = {}
+        self._origins: set[str] = set()  # seen in final form
+        self._left = _MAX_ENTRIES
+
+    def folder(self, folder: str) -> dict[str, str | Refusal]:
+        known = self._folders.get(folder)
+        if known is None:
+            known = {}
+            if len(folder) <= _MAX_RESULT:
+                self._spend()
+                self._folders[folder] = known
+        return known
+
+    def remember(self, known: dict[str, str | Refusal], href: str, result: str | Refusal) -> None:
+        if len(href) <= _MAX_HREF and len(result) <= _MAX_RESULT:
+            self._spend()
+            known[href] = result
+
+    def is_origin(self, text: str) -> bool:
+        return text in self._origins
+
+    def add_origin(self, origin: str) -> None:
+        if len(origin) <= _MAX_HREF:
+            if len(self._origins) >= _MAX_ORIGINS:
+                self._origins.clear()
+            self._origins.add(origin)
+
+    def _spend(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            self._folders.clear()
+            self._left = _MAX_ENTRIES
+
+    def __len__(self) -> int:
+        return sum(map(len, self._folders.values()))
+
+
+_known = _Known()
+
+
+class LinkResolver:
+    """Resolves a page's hrefs against its base URL. Hot path, guarded by `bench/url.py`.
+
+    `resolve(href)` is exactly `normalise` of the WHATWG join. `encoding` is the page's character encoding: as in browsers,
+    what is not ASCII in a query is encoded with it.
+
+    Raises:
+        UrlError: the base is not an absolute http(s) URL.
+    """
+
+    __slots__ = ("_codec", "_folder", "_in_folder", "_origin", "base")
+
+    def __init__(self, base_url: str, encoding: str = "utf-8") -> None:
+        self.base = base = normalise(base_url)
+        path = base.partition("?")[0]
+        self._folder = path[: path.rindex("/") + 1]
+        self._origin = base[: base.index("/", 8)]
+        self._codec = codec_for(encoding)
+        self._in_folder = _known.folder(self._folder if self._codec is None else f"{self._codec} {self._folder}")
+
+    def resolve(self, href: str) -> str | Refusal:
+        """The absolute, normalised URL, or why it cannot be one. Takes any text, never raises."""
+        if "#" in href:
+            whole, href = href, href[: href.index("#")]
+            if href and href[-1] <= " ":  # not at the end of the whole text, where the parser would strip it
+                return self._parse(whole)
+        if not href:
+            return self.base
+        known = self._in_folder.get(href)
+        return known if known is not None else self._first_time(href)
+
+    def _first_time(self, href: str) -> str | Refusal:
+        absolute = href.startswith(("http://", "https://"))
+        result = self._plain(href, absolute) or self._parse(href)
+        # `?q` and texts the parser may strip to that, or to nothing, depend on the whole base; so does `http:x`.
+        if absolute or (href[0] > " " and href[0] != "?" and ":" not in href):
+            _known.remember(self._in_folder, href, result)
+            if absolute and not isinstance(result, Refusal):
+                slash = href.find("/", 8)
+                if slash > 0 and result.startswith(href[: slash + 1]):
+                    _known.add_origin(href[:slash])
+        return result
+
+    def _plain(self, href: str, absolute: bool) -> str:
+        """The result for an href that needs no parsing, else an empty text."""
+        if len(href) > _MAX_HREF or "/." in href:
+            return ""
+        if href[0] == "/":
+            result = self._origin + href if _PLAIN_PATH.fullmatch(href) else ""
+        elif absolute:
+            slash = href.find("/", 8)
+            result = href if slash > 0 and _known.is_origin(href[:slash]) and _PLAIN_PATH.fullmatch(href, slash) else ""
+        else:
+            result = self._folder + href if _PLAIN_RELATIVE.fullmatch(href) else ""
+        return result if len(result) <= MAX_LENGTH else ""
+
+    def _parse(self, href: str) -> str | Refusal:
+        if self._codec is not None and not href.isascii() and len(href) <= MAX_LENGTH:
+            href = encode_query(_scalar_values(href), self._codec)
+        return _resolve(self.base, href)

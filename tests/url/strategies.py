@@ -1,0 +1,81 @@
+"""Texts that look like URLs and hrefs, and texts that do not."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from hypothesis import strategies as st
+
+# Single characters that the parser treats specially, escapes of all kinds, non-ASCII, and what hostile pages hold.
+_PIECES = (
+    *"/?#:@.;=&%\\ \t\n\r\0'\"<>[]{}|^`~*()$+,-_!",
+    *("..", "/.", "./", "../", "//", "%2e", "%2E", "%7e", "%41", "%4a", "%2f", "%zz", "%", "%4", "%25", "%e4%b8", "%C3%BC", "%20"),
+    *("a", "b", "2", "4", "E", "index.html", "A", "ü", "例え", "\ud800", "\udc00", "😀", "\ufeff", "\u3000", "\x7f", "\x85"),
+    *("http:", "https:", "http://", "https://", "//h.example", "HTTP://H.Example:80", "https://u:p@h.example:443/", "ht\ttp://"),
+    *(
+        "javascript:",
+        "mailto:x@y",
+        "data:text/plain,",
+        "ftp://f/",
+        "file:///",
+        "foo:",
+        "http://127.1/",
+        "http://[::1]:8080/",
+        "http://[::1%25e]/",
+    ),
+)
+hrefs = st.lists(st.sampled_from(_PIECES), max_size=8).map("".join) | st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
+
+hosts = st.sampled_from(
+    (
+        "example.org",
+        "EXAMPLE.org.",
+        "xn--fa-hia.de",
+        "faß.de",
+        "10.0.0.1",
+        "0x7f.1",
+        "[::1]",
+        "[2001:DB8::0:1]",
+        "localhost",
+        "a..b",
+        "h",
+        "a;b",
+        "..",
+    )
+)
+_path_pieces = st.sampled_from(
+    (*"/aB9-._~!$&'()*+,;=:@|[]^{}<>\"% \\", "%41", "%7e", "%2e", "%2F", "%25", "%zz", "%a", "é", "中", "..", "/../", "//", "/")
+)
+absolute = st.builds(
+    lambda scheme, user, host, port, path, query, fragment: f"{scheme}://{user}{host}{port}/{path}{query}{fragment}",
+    st.sampled_from(("http", "https", "HTTP", "hTTps")),
+    st.sampled_from(("", "", "", "u@", "u:p@", ":@", "a@b@")),
+    hosts,
+    st.sampled_from(("", "", ":", ":80", ":443", ":8080", ":00080")),
+    st.lists(_path_pieces, max_size=8).map("".join),
+    st.just("") | st.lists(_path_pieces, max_size=6).map(lambda pieces: "?" + "".join(pieces)),
+    st.just("") | st.lists(_path_pieces, max_size=3).map(lambda pieces: "#" + "".join(pieces)),
+)
+
+
+def meaning(text: str) -> bytes:
+    """What a component says once its escapes are read, upper and lower case of the digits being the same."""
+    return unquote_to_bytes(text)
+
+
+def structure(text: str) -> str:
+    """A component with each escape of an unreserved character read, all others in upper case, written the slow way."""
+    written, position = "", 0
+    while position < len(text):
+        escape = re.match(r"%([0-9A-Fa-f]{2})", text[position:])
+        if escape is None:
+            written, position = written + text[position], position + 1
+            continue
+        character = chr(int(escape[1], 16))
+        unreserved = character.isascii() and (character.isalnum() or character in "-._~")
+        # Never complete an escape: neither `%` nor `%` and one digit may stand before what was decoded.
+        broken = re.search(r"%[0-9A-Fa-f]?$", text[:position]) is not None
+        written += character if unreserved and not broken else escape[0].upper()
+        position += 3
+    return written

@@ -1,0 +1,183 @@
+"""One form of a URL, with the same meaning."""
+
+from __future__ import annotations
+
+import re
+
+import ada_url
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.core.errors import Refusal, UrlError
+from lycosa.url.normalise import MAX_LENGTH, normalise
+from tests.url.strategies import absolute, hrefs, meaning, structure
+
+# clause, given, expected
+CASES = [
+    ("case of the scheme", "HTTP://h/", "http://h/"),
+    ("case of the host", "http://ExAmple.ORG/A", "http://example.org/A"),
+    ("IDNA", "http://faß.DE/", "http://xn--fa-hia.de/"),
+    ("IDNA, ideographic full stop", "http://例え。jp/", "http://xn--r8jz45g.jp/"),
+    ("escapes in the host", "http://ex%41mple.org/", "http://example.org/"),
+    ("default port of http", "http://host:80/", "http://host/"),
+    ("default port of https", "https://host:443/", "https://host/"),
+    ("the other scheme's port stays", "https://host:80/", "https://host:80/"),
+    ("an empty port", "http://host:/", "http://host/"),
+    ("zeros before a port", "http://host:0080/", "http://host/"),
+    ("empty path", "http://HOST", "http://host/"),
+    ("empty path before a query", "http://host?q", "http://host/?q"),
+    ("one slash", "http:/path", "http://path/"),
+    ("no slash", "http:path", "http://path/"),
+    ("many slashes", "http:////host/p", "http://host/p"),
+    ("backslashes", "http:\\\\host\\a\\b", "http://host/a/b"),
+    ("a backslash in a query stays", "http://host/?a\\b", "http://host/?a\\b"),
+    ("dot segments", "http://h/a/./b/../c", "http://h/a/c"),
+    ("escaped dot segments", "http://h/a/%2e/b/%2E%2e/c", "http://h/a/c"),
+    ("above the root", "http://h/../../a", "http://h/a"),
+    ("three dots are a name", "http://h/%2e%2e%2e/a", "http://h/.../a"),
+    ("dots are not segments here", "http://h/a..;b/.c/d.", "http://h/a..;b/.c/d."),
+    ("empty segments stay", "http://h/a//b/", "http://h/a//b/"),
+    ("tabs and newlines inside", "ht\ttp://ho\nst/a\r\nb", "http://host/ab"),
+    ("white space around", " \x00\x1f http://h/a \n", "http://h/a"),
+    ("a space inside", "http://h/a b?c d", "http://h/a%20b?c%20d"),
+    ("NUL inside", "http://h/a\x00b", "http://h/a%00b"),
+    ("non-ASCII in path and query", "http://h/ü?ü", "http://h/%C3%BC?%C3%BC"),
+    ("upper-case escapes", "http://h/%c3%bc?%c3%bc%2f", "http://h/%C3%BC?%C3%BC%2F"),
+    ("needless escapes", "http://h/%41%7a%30%2D%2e%5F%7E", "http://h/Az0-._~"),
+    ("needless escapes in a query", "http://h/?%61%3d%7e", "http://h/?a%3D~"),
+    ("reserved escapes stay", "http://h/%2F%3f%23%5B%40%21%24%26%27%28%3B%3D", "http://h/%2F%3F%23%5B%40%21%24%26%27%28%3B%3D"),
+    ("an encoded percent sign stays", "http://h/%2541", "http://h/%2541"),
+    ("an encoded percent sign before decoded digits", "http://h/%25%34%31", "http://h/%2541"),
+    ("broken escapes stay", "http://h/%zz%a/%", "http://h/%zz%a/%"),
+    ("decoding must not complete an escape", "http://h/%2%45", "http://h/%2%45"),
+    ("nor start one", "http://h/%%34%31", "http://h/%%341"),
+    ("an unfinished escape before a good one", "http://h/%a%7e", "http://h/%a%7E"),
+    ("fragment", "http://h/a#b?c", "http://h/a"),
+    ("fragment with a second mark", "http://h/a?b#c#d", "http://h/a?b"),
+    ("an empty query is not no query", "http://h/a?", "http://h/a?"),
+    ("userinfo", "http://user:pass@h/a", "http://h/a"),
+    ("userinfo with @", "http://a@b:c@d@h:8080/@x", "http://h:8080/@x"),
+    ("userinfo over https", "https://u@h/a?b@c", "https://h/a?b@c"),
+    ("decimal IPv4", "http://2130706433/", "http://127.0.0.1/"),
+    ("octal IPv4", "http://0177.0.0.01/", "http://127.0.0.1/"),
+    ("hexadecimal IPv4", "http://0x7F000001/", "http://127.0.0.1/"),
+    ("short IPv4", "http://127.1/", "http://127.0.0.1/"),
+    ("full-width IPv4", "http://１２７.0.0.1/", "http://127.0.0.1/"),
+    ("IPv4 with a trailing dot", "http://127.0.0.1./", "http://127.0.0.1/"),
+    ("IPv6", "http://[2001:DB8:0:0::1]:80/", "http://[2001:db8::1]/"),
+    ("IPv4 in IPv6", "http://[::FFFF:1.2.3.4]/", "http://[::ffff:102:304]/"),
+    ("a trailing dot of the host stays", "http://example.org./", "http://example.org./"),
+    ("lone surrogate", "http://h/\ud800", "http://h/%EF%BF%BD"),
+    ("surrogate pair", "http://h/\ud83d\ude00", "http://h/%F0%9F%98%80"),
+    ("order of parameters stays", "http://h/?b=2&a=1&&b=2", "http://h/?b=2&a=1&&b=2"),
+    ("plus stays", "http://h/a+b?c+d", "http://h/a+b?c+d"),
+]
+
+
+@pytest.mark.parametrize(("given_url", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_table(given_url: str, expected: str) -> None:
+    assert normalise(given_url) == expected
+    assert normalise(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", Refusal.UNPARSABLE),
+        (" ", Refusal.UNPARSABLE),
+        ("example.org/", Refusal.UNPARSABLE),
+        ("//host/path", Refusal.UNPARSABLE),
+        ("/path", Refusal.UNPARSABLE),
+        ("?q", Refusal.UNPARSABLE),
+        ("#f", Refusal.UNPARSABLE),
+        ("http:", Refusal.UNPARSABLE),
+        ("http://", Refusal.UNPARSABLE),
+        ("http:///", Refusal.UNPARSABLE),
+        ("http://?q", Refusal.UNPARSABLE),
+        ("http://user@/", Refusal.UNPARSABLE),
+        ("http://a b/", Refusal.UNPARSABLE),
+        ("http://a\x00b/", Refusal.UNPARSABLE),
+        ("http://a%2fb/", Refusal.UNPARSABLE),
+        ("http://h:99999/", Refusal.UNPARSABLE),
+        ("http://h:x/", Refusal.UNPARSABLE),
+        ("http://[::1%25eth0]/", Refusal.UNPARSABLE),
+        ("http://[::1/", Refusal.UNPARSABLE),
+        ("http://1.2.3.4.5/", Refusal.UNPARSABLE),
+        ("http://256.256.256.256/", Refusal.UNPARSABLE),
+        ("http://\ud800/", Refusal.UNPARSABLE),
+        ("javascript:void(0)", Refusal.SCHEME),
+        ("JavaScript:alert('http://h/')", Refusal.SCHEME),
+        (" java\nscript:x", Refusal.SCHEME),
+        ("mailto:a@b", Refusal.SCHEME),
+        ("data:text/html,x", Refusal.SCHEME),
+        ("data:," + "x" * MAX_LENGTH, Refusal.SCHEME),
+        ("tel:+1", Refusal.SCHEME),
+        ("ftp://h/", Refusal.SCHEME),
+        ("file:///etc/passwd", Refusal.SCHEME),
+        ("ws://h/", Refusal.SCHEME),
+        ("blob:http://h/x", Refusal.SCHEME),
+        ("localhost:8080/x", Refusal.SCHEME),  # as every browser's parser reads it
+        ("http+unix://x/", Refusal.SCHEME),
+        ("http://h/" + "a" * MAX_LENGTH, Refusal.TOO_LONG),
+        ("http://h/" + "ü" * (MAX_LENGTH // 4), Refusal.TOO_LONG),
+    ],
+)
+def test_refused(url: str, reason: Refusal) -> None:
+    with pytest.raises(UrlError) as caught:
+        normalise(url)
+    assert caught.value.reason is reason
+    assert caught.value.url == url
+
+
+def test_the_longest_url_is_a_fixed_point() -> None:
+    longest = "http://h/" + "a" * (MAX_LENGTH - 9)
+    assert normalise(longest) == longest
+
+
+@given(hrefs | absolute)
+def test_any_text_gives_a_url_or_a_reason(text: str) -> None:
+    try:
+        url = normalise(text)
+    except UrlError as error:
+        outcome: str | Refusal = error.reason
+    else:
+        outcome = url
+    if isinstance(outcome, Refusal):
+        assert outcome in (Refusal.UNPARSABLE, Refusal.SCHEME)
+    else:
+        assert re.fullmatch(r"https?://[^/?#@]+/[!-~]*", outcome)
+        assert "#" not in outcome
+
+
+@given(absolute)
+def test_idempotent_and_a_fixed_point_of_the_parser(text: str) -> None:
+    try:
+        url = normalise(text)
+    except UrlError:
+        return
+    assert normalise(url) == url
+    assert ada_url.URL(url).href == url
+
+
+@given(absolute)
+def test_equal_to_the_standard_but_for_what_we_say(text: str) -> None:
+    if not ada_url.URL.can_parse(text):
+        with pytest.raises(UrlError):
+            normalise(text)
+        return
+    theirs, ours = ada_url.URL(text), ada_url.URL(normalise(text))
+    assert (ours.protocol, ours.host, ours.username, ours.password, ours.hash) == (theirs.protocol, theirs.host, "", "", "")
+    for mine, standard in ((ours.pathname, theirs.pathname), (ours.search, theirs.search)):
+        assert mine == structure(standard)
+        assert meaning(mine) == meaning(standard)
+        assert [meaning(part) for part in mine.split("/")] == [meaning(part) for part in standard.split("/")]
+        assert [meaning(part) for part in mine.split("&")] == [meaning(part) for part in standard.split("&")]
+
+
+@given(st.lists(st.sampled_from(("%", "2", "4", "5", "e", "E", "g", "%25", "%34", "%45", "%2", "%65", "~")), max_size=10).map("".join))
+def test_escapes_are_never_completed(path: str) -> None:
+    url = f"http://h/{path}?{path}"
+    once = normalise(url)
+    assert normalise(once) == once
+    assert meaning(once.partition("?")[2]) == meaning(path)

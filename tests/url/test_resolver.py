@@ -1,0 +1,172 @@
+"""Links of a page: the fast way gives what the slow way gives."""
+
+from __future__ import annotations
+
+import re
+
+import ada_url
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lycosa.core.errors import Refusal, UrlError
+from lycosa.url import normalise as module
+from lycosa.url.normalise import MAX_LENGTH, LinkResolver, normalise
+from tests.url.strategies import absolute, hrefs
+
+BASE = "http://example.org:8080/docs/lib/page.html?x=1"
+
+bases = st.sampled_from(
+    (BASE, "http://h/", "https://h.example/a", "https://h.example/a/b%2F/..%41/c/?q#f", "http://u:p@[::1]/x//y/z", "http://h.example/%2/4")
+)
+plain = st.text("abAB/._-~?=&:%234E7F;,@+ #", max_size=12)
+
+
+def slow(base: str, href: str) -> str | Refusal:
+    """`normalise` of the standard's join; a scheme that is not crawled is its own reason, usable or not."""
+    text = href.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    scheme = re.match(r"([a-z][a-z0-9+.-]*):", re.sub(r"[\t\n\r]", "", text.lstrip("".join(map(chr, range(33))))), re.IGNORECASE)
+    if scheme and scheme[1].lower() not in ("http", "https"):
+        return Refusal.SCHEME
+    if not ada_url.URL.can_parse(text, base):
+        return Refusal.UNPARSABLE
+    return normalise(ada_url.URL(text, base).href)
+
+
+@given(bases, st.lists(hrefs | absolute | plain, min_size=1, max_size=6))
+@example(BASE, ["foo #bar", "foo \t#bar", " #", "\t#x", "#", ""])
+@example(BASE, ["http:x", "http:?q", "http:#f", "http:", "https:x", " ?q", "\t?q", "?q"])
+@example(BASE, ["a", "http://q.example/a", "http://q.example/b", "http://q.example/%41", "http://q.example", "http://q.example\\b/c"])
+@example(
+    BASE, ["%2E%2e/x", ".%2e", "a/..", "a/.", "..", "a/./b", "a:b", "./a:b", "a?b:c", "/a:b", "/wiki/A:B", "//", "///", "//h", "/\\h/x"]
+)
+def test_equal_to_the_slow_way(base: str, texts: list[str]) -> None:
+    resolver = LinkResolver(base)
+    for text in (*texts, *texts):  # the second time from what is known
+        assert resolver.resolve(text) == slow(base, text)
+
+
+@given(plain, st.sampled_from(("b?x", "c/", "c/d?", "d%41/e")))
+def test_neighbours_share_only_what_does_not_depend_on_the_page(href: str, page: str) -> None:
+    one, other = "http://example.org/a/b", f"http://example.org/a/{page}"
+    LinkResolver(one).resolve(href)
+    assert LinkResolver(other).resolve(href) == slow(other, href)
+
+
+@pytest.mark.parametrize(
+    ("href", "expected"),
+    [
+        ("", BASE),
+        ("#", BASE),
+        ("#top", BASE),
+        (" \n", BASE),
+        (" #top", BASE),
+        ("page.html", "http://example.org:8080/docs/lib/page.html"),
+        ("page.html#a?b", "http://example.org:8080/docs/lib/page.html"),
+        ("./", "http://example.org:8080/docs/lib/"),
+        ("..", "http://example.org:8080/docs/"),
+        ("../../../..", "http://example.org:8080/"),
+        ("..\\x", "http://example.org:8080/docs/x"),
+        ("?q", "http://example.org:8080/docs/lib/page.html?q"),
+        ("?", "http://example.org:8080/docs/lib/page.html?"),
+        ("/", "http://example.org:8080/"),
+        ("/a b", "http://example.org:8080/a%20b"),
+        ("//other/p", "http://other/p"),
+        ("//", Refusal.UNPARSABLE),
+        ("///a", "http://a/"),
+        ("http:/path", "http://example.org:8080/path"),  # relative, as the base has the same scheme
+        ("http:path", "http://example.org:8080/docs/lib/path"),
+        ("https:path", "https://path/"),
+        ("HTTP://HOST", "http://host/"),
+        ("http://host:80/", "http://host/"),
+        (" \thttp://h/a\n", "http://h/a"),
+        ("ü/例", "http://example.org:8080/docs/lib/%C3%BC/%E4%BE%8B"),
+        ("%zz", "http://example.org:8080/docs/lib/%zz"),
+        ("%7euser", "http://example.org:8080/docs/lib/~user"),
+        ("a\x00b", "http://example.org:8080/docs/lib/a%00b"),
+        ("\ud800", "http://example.org:8080/docs/lib/%EF%BF%BD"),
+        ("http://[fe80::1%25eth0]/", Refusal.UNPARSABLE),
+        ("http://h:70000/", Refusal.UNPARSABLE),
+        ("javascript:void(0)", Refusal.SCHEME),
+        ("JAVASCRIPT:#", Refusal.SCHEME),
+        ("java\nscript:x", Refusal.SCHEME),
+        ("mailto:a@b?subject=x", Refusal.SCHEME),
+        ("data:image/png;base64,AAAA", Refusal.SCHEME),
+        ("data:," + "A" * MAX_LENGTH, Refusal.SCHEME),
+        ("Special:Random", Refusal.SCHEME),
+        ("a" * (MAX_LENGTH + 1), Refusal.TOO_LONG),
+        ("a" * MAX_LENGTH, Refusal.TOO_LONG),  # with its folder before it
+    ],
+)
+def test_table(href: str, expected: str | Refusal) -> None:
+    assert LinkResolver(BASE).resolve(href) == expected
+
+
+def test_a_long_folder_is_refused_when_it_grows() -> None:
+    base = "http://h/" + "a" * (MAX_LENGTH - 12) + "/"
+    resolver = LinkResolver(base)
+    assert resolver.resolve("bb") == base + "bb"
+    assert resolver.resolve("bbb") is Refusal.TOO_LONG
+    assert resolver.resolve("/bbb") == "http://h/bbb"
+
+
+@pytest.mark.parametrize(("base", "reason"), [("about:blank", Refusal.SCHEME), ("/relative", Refusal.UNPARSABLE), ("", Refusal.UNPARSABLE)])
+def test_unusable_base(base: str, reason: Refusal) -> None:
+    with pytest.raises(UrlError) as caught:
+        LinkResolver(base)
+    assert caught.value.reason is reason
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_ENTRIES", 100)
+    monkeypatch.setattr(module, "_MAX_ORIGINS", 10)
+    known = module._Known()
+    monkeypatch.setattr(module, "_known", known)
+    most = 0
+    for number in range(500):
+        base = f"http://h/{number}/"
+        resolver = LinkResolver(base)
+        for href in ("a", f"b{number}", "c" * 300, f"http://h{number}.example/x", f"http://h{number}.example/y", "?q"):
+            assert resolver.resolve(href) == slow(base, href)
+        most = max(most, len(known))
+        assert len(known._origins) <= 10
+    assert 50 < most <= 100
+    long_folder = "http://h/" + "f" * 600 + "/"
+    assert LinkResolver(long_folder).resolve("a") == long_folder + "a"
+    assert long_folder not in known._folders
+
+
+@pytest.mark.parametrize(
+    ("encoding", "href", "expected"),
+    [
+        ("windows-1252", "?q=é#é", "http://h/?q=%E9"),
+        ("iso-8859-1", "/é?q=€", "http://h/%C3%A9?q=%80"),  # the standard reads that label as windows-1252; paths are UTF-8
+        ("windows-1251", "http://o/?q=привет", "http://o/?q=%EF%F0%E8%E2%E5%F2"),
+        ("windows-1251", "?q=é&b=ы", "http://h/?q=%26%23233%3B&b=%FB"),
+        ("koi8-r", "?q=а'б", "http://h/?q=%C1%27%C2"),
+        ("euc-jp", "?q=日本", "http://h/?q=%C6%FC%CB%DC"),
+        ("shift_jis", "?q=ソ", "http://h/?q=%83%5C".replace("%5C", "\\")),
+        ("big5", "?q=中文", "http://h/?q=%A4%A4%A4%E5"),
+        ("gb2312", "?q=中文", "http://h/?q=%D6%D0%CE%C4"),
+        ("euc-kr", "?q=한", "http://h/?q=%C7%D1"),
+        ("windows-1252", "?q=\ud800", "http://h/?q=%26%2365533%3B"),
+        ("utf-16", "?q=é", "http://h/?q=%C3%A9"),
+        ("no such encoding", "?q=é", "http://h/?q=%C3%A9"),
+        ("rot13", "?q=é", "http://h/?q=%C3%A9"),
+        ("\0é", "?q=é", "http://h/?q=%C3%A9"),
+        ("", "?q=é", "http://h/?q=%C3%A9"),
+    ],
+)
+def test_queries_in_the_pages_encoding(encoding: str, href: str, expected: str) -> None:
+    assert LinkResolver("http://h/").resolve(href) == normalise(ada_url.join_url("http://h/", href.replace("\ud800", "\ufffd")))
+    assert LinkResolver("http://h/", encoding).resolve(href) == expected
+    assert normalise(expected) == expected
+
+
+@given(hrefs, st.sampled_from(("windows-1251", "shift_jis", "gbk", "iso-2022-jp", "euc-kr", "big5")))
+def test_encodings_never_raise_and_leave_ascii_alone(href: str, encoding: str) -> None:
+    found = LinkResolver(BASE, encoding).resolve(href)
+    if href.isascii():
+        assert found == LinkResolver(BASE).resolve(href)
+    elif not isinstance(found, Refusal):
+        assert normalise(found) == found

@@ -1,0 +1,178 @@
+"""Admission by scope and patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.core.config import Collection
+from lycosa.core.errors import Refusal, UrlError
+from lycosa.url import scope as module
+from lycosa.url.domain import Domains
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import Admission, hostname, url_origin
+from tests.url.strategies import absolute
+
+DOMAINS = Domains("com\nuk\nco.uk\norg\n")
+SCOPE, PATTERN, TOO_LONG, SCHEME = Refusal.SCOPE, Refusal.PATTERN, Refusal.TOO_LONG, Refusal.SCHEME
+
+
+def admission(*seeds: str, **settings: Any) -> Admission:
+    return Admission(Collection(**settings), seeds, DOMAINS)
+
+
+@pytest.mark.parametrize(
+    ("scope", "seeds", "url", "expected"),
+    [
+        ("host", ["http://www.example.co.uk/a/"], "http://www.example.co.uk/b?c", None),
+        ("host", ["http://www.example.co.uk/a/"], "https://www.example.co.uk/", None),
+        ("host", ["https://www.example.co.uk:443/"], "http://www.example.co.uk/", None),
+        ("host", ["http://www.example.co.uk/"], "http://example.co.uk/", SCOPE),
+        ("host", ["http://www.example.co.uk/"], "http://www.example.co.uk:8080/", SCOPE),
+        ("host", ["http://www.example.co.uk/"], "http://www.example.co.uk.evil.com/", SCOPE),
+        ("host", ["http://127.0.1.14:8600/"], "http://127.0.1.14:8600/x", None),
+        ("host", ["http://127.0.1.14:8600/"], "http://127.0.1.14:8601/x", SCOPE),
+        ("host", ["http://[::1]:80/"], "http://[0:0::1]/x", None),
+        ("host", ["http://h.com/", "http://g.com/"], "http://g.com/x", None),
+        ("host", ["http://h.com/"], "http://h.com./", SCOPE),
+        ("host", [], "http://h.com/", SCOPE),
+        ("domain", ["http://www.example.co.uk/a/"], "https://other.example.co.uk:8443/", None),
+        ("domain", ["http://www.example.co.uk/a/"], "http://example.co.uk./", None),
+        ("domain", ["http://www.example.co.uk/a/"], "http://example2.co.uk/", SCOPE),
+        ("domain", ["http://www.example.co.uk/a/"], "http://co.uk/", SCOPE),
+        ("domain", ["http://127.0.0.1/"], "http://127.0.0.1:81/", None),
+        ("domain", ["http://127.0.0.1/"], "http://126.0.0.1/", SCOPE),
+        ("prefix", ["http://h.com/docs/index.html?q=/x/y"], "http://h.com/docs/a/b", None),
+        ("prefix", ["http://h.com/docs/"], "http://h.com/docs/", None),
+        ("prefix", ["http://h.com/docs/"], "http://h.com/docs", SCOPE),
+        ("prefix", ["http://h.com/docs"], "http://h.com/other", None),  # the seed's folder is /
+        ("prefix", ["http://h.com/docs/"], "http://h.com/docs2/", SCOPE),
+        ("prefix", ["http://h.com/docs/"], "https://h.com/docs/", SCOPE),
+        ("prefix", ["http://h.com/docs/"], "http://h.com:81/docs/", SCOPE),
+        ("prefix", ["http://h.com"], "http://h.com.evil.org/", SCOPE),
+        ("prefix", ["http://h.com/docs/"], "http://h.com/docs/%2E%2E/x", SCOPE),
+        ("prefix", [], "http://h.com/", SCOPE),
+        ("any", [], "http://h.com/", None),
+        ("any", ["http://h.com/"], "https://other/", None),
+    ],
+)
+def test_scopes(scope: str, seeds: list[str], url: str, expected: Refusal | None) -> None:
+    gate = admission(*seeds, scope=scope)
+    for _ in range(2):  # decided, then remembered
+        assert gate.refuse(normalise(url)) is expected
+    assert gate.explain(normalise(url)).startswith("admitted" if expected is None else "refused (scope)")
+
+
+@pytest.mark.parametrize(
+    ("settings", "url", "expected"),
+    [
+        ({"deny": (r"\.zip$",)}, "http://h.com/a.zip", PATTERN),
+        ({"deny": (r"\.zip$",)}, "http://h.com/a.zip?x", None),
+        ({"deny": ("ogi",)}, "http://h.com/login", PATTERN),
+        ({"allow": ("/news/",)}, "http://h.com/a/news/b", None),
+        ({"allow": ("/news/", "/sport/")}, "http://h.com/sport/b", None),
+        ({"allow": ("/news/",)}, "http://h.com/", PATTERN),
+        ({"allow": ("/news/",), "deny": ("print",)}, "http://h.com/news/print", PATTERN),
+        ({"allow": ("^http://h",)}, "http://h.com/", None),
+        ({"allow": ("(?i)NEWS",)}, "http://h.com/news", None),
+    ],
+)
+def test_patterns(settings: dict[str, Any], url: str, expected: Refusal | None) -> None:
+    gate = admission("http://h.com/", **settings)
+    assert gate.refuse(url) is expected
+    assert gate.explain(url).startswith("admitted" if expected is None else "refused (pattern)")
+
+
+def test_length() -> None:
+    gate = admission("http://h.com/", max_url_length=64)
+    assert gate.refuse("http://h.com/" + "a" * 51) is None
+    assert gate.refuse("http://h.com/" + "a" * 52) is TOO_LONG
+
+
+def test_order_of_reasons() -> None:
+    gate = admission("http://h.com/", max_url_length=64, deny=("x",))
+    assert gate.refuse("ftp://x/" + "x" * 100) is SCHEME
+    assert gate.refuse("http://x.com/" + "x" * 100) is TOO_LONG
+    assert gate.refuse("http://x.com/x") is SCOPE
+    assert gate.refuse("http://h.com/x") is PATTERN
+    assert gate.refuse("http://h.com/y") is None
+
+
+def test_seeds_are_normalised_and_rewritten() -> None:
+    gate = admission("HTTP://u:p@EXAMPLE.org.:80//a//b?utm_x=1", scope="prefix", drop_trailing_dot=True, merge_slashes=True)
+    assert gate.refuse("http://example.org/a/c") is None
+    assert gate.refuse("http://example.org/b") is SCOPE
+    with pytest.raises(UrlError):
+        admission("example.org")
+
+
+@pytest.mark.parametrize(
+    ("settings", "url", "expected"),
+    [
+        ({}, "http://h.com/x", "admitted: scope host, h.com is a seed's host"),
+        ({}, "http://g.com:8/x", "refused (scope): g.com:8 is not the host and port of a seed (h.com)"),
+        ({"scope": "domain"}, "http://www.h.com/", "admitted: scope domain, h.com is a seed's registrable domain"),
+        ({"scope": "domain"}, "http://www.g.com/", "refused (scope): g.com is not the registrable domain of a seed (h.com)"),
+        ({"scope": "prefix"}, "http://h.com/d/e", "admitted: scope prefix, under the seed's folder http://h.com/d/"),
+        ({"scope": "prefix"}, "http://h.com/", "refused (scope): not under a seed's folder (http://h.com/d/)"),
+        ({"scope": "any"}, "http://g.com/", "admitted: scope any"),
+        ({"allow": ("x",)}, "http://h.com/x", "admitted: scope host, h.com is a seed's host; allow 'x' matches"),
+        ({"allow": ("x",)}, "http://h.com/", "refused (pattern): no allow expression matches (x)"),
+        ({"deny": ("x", "y")}, "http://h.com/y", "refused (pattern): deny 'y' matches"),
+        ({}, "mailto:x", "refused (scheme): only http and https are crawled"),
+        ({"max_url_length": 64}, "http://h.com/" + "a" * 60, "refused (too_long): 73 characters, max_url_length is 64"),
+    ],
+)
+def test_explanations(settings: dict[str, Any], url: str, expected: str) -> None:
+    assert admission("http://h.com/d/", **settings).explain(url) == expected
+
+
+def test_explanation_of_many_seeds_is_short() -> None:
+    gate = admission(*(f"http://h{number}.com/" for number in range(9)))
+    assert gate.explain("http://g.com/").endswith("(h0.com, h1.com, h2.com and 6 more)")
+    assert admission().explain("http://g.com/").endswith("(there are none)")
+
+
+@given(absolute, st.sampled_from(("host", "domain", "prefix", "any")))
+def test_a_seed_is_in_its_own_scope(text: str, scope: str) -> None:
+    try:
+        url = normalise(text)
+    except UrlError:
+        return
+    gate = admission(text, scope=scope)
+    assert gate.refuse(url) is None
+    assert gate.explain(url).startswith("admitted: ")
+
+
+def test_origins_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_ORIGINS", 10)
+    gate = admission("http://h.com/")
+    for number in range(100):
+        assert gate.refuse(f"http://h{number}.com/") is SCOPE
+        assert gate.refuse("http://h.com/") is None
+        assert len(gate._origins) <= 10
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "host"),
+    [
+        ("http://h/", "http://h", "h"),
+        ("https://h.com:8443/a:b?c", "https://h.com:8443", "h.com"),
+        ("http://[::1]/", "http://[::1]", "[::1]"),
+        ("http://[::1]:81/", "http://[::1]:81", "[::1]"),
+        ("http://1.2.3.4:5/", "http://1.2.3.4:5", "1.2.3.4"),
+    ],
+)
+def test_parts(url: str, origin: str, host: str) -> None:
+    assert url_origin(url) == origin
+    assert hostname(url) == host
+
+
+@pytest.mark.parametrize("url", ["", "mailto:x", "h/", "ftp://h/"])
+def test_parts_of_something_else(url: str) -> None:
+    for part in (url_origin, hostname):
+        with pytest.raises(UrlError):
+            part(url)
