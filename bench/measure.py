@@ -6,8 +6,10 @@ wall time on a shared machine, but a busy sibling core still costs 10 to 15 %: c
 
 from __future__ import annotations
 
+import math
 import os
 import platform
+import re
 import signal
 import statistics
 import subprocess
@@ -20,8 +22,10 @@ from pathlib import Path
 
 import psutil
 
-SAMPLE_INTERVAL_S = 0.1
+SAMPLE_INTERVAL_S = 0.05
 MEGABYTE = 1e6
+
+_SIZE = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class Usage:
     user_s: float
     system_s: float
     wall_s: float
-    peak_rss_mb: float  # the largest process of the tree, exact, from the kernel
-    tree_rss_mb: float  # the sum over the tree, sampled ten times a second; pages that processes share count in each
+    peak_rss_mb: float  # the largest process of the tree: its high-water mark
+    tree_rss_mb: float  # the largest sum over the tree at one moment; pages that processes share count in each
     exit_code: int  # negative: the signal that ended it
 
     @property
@@ -54,7 +58,8 @@ def measure(
 ) -> Usage:
     """Run a command to its end; its standard output and error go to `output`.
 
-    The measuring process should be small: a child counts its parent's resident memory until it executes the program.
+    Memory is read from /proc twenty times a second, not taken from `wait4`, whose maximum includes this process's own
+    memory at the moment of the fork.
 
     Raises:
         CommandTimeout: it ran longer than `limit_s`.
@@ -82,29 +87,31 @@ def measure(
         user_s=usage.ru_utime,
         system_s=usage.ru_stime,
         wall_s=wall,
-        peak_rss_mb=usage.ru_maxrss * 1024 / MEGABYTE,
-        tree_rss_mb=max(sampler.peak, usage.ru_maxrss * 1024) / MEGABYTE,
+        peak_rss_mb=sampler.peak / MEGABYTE,
+        tree_rss_mb=max(sampler.tree_peak, sampler.peak) / MEGABYTE,
         exit_code=process.returncode,
     )
 
 
 class _Sampler(threading.Thread):
-    """Sums the resident memory of a process tree, and kills its session at the deadline."""
+    """Reads the resident memory of a process tree, in bytes, and kills its session at the deadline."""
 
     def __init__(self, pid: int, deadline: float) -> None:
         super().__init__(daemon=True)
         self._pid, self._deadline = pid, deadline
         self._stopped = threading.Event()
-        self.peak = 0
+        self.peak = self.tree_peak = 0
         self.timed_out = False
 
     def run(self) -> None:
         while not self._stopped.wait(SAMPLE_INTERVAL_S):
             try:
-                root = psutil.Process(self._pid)
-                self.peak = max(self.peak, sum(_rss(process) for process in (root, *root.children(recursive=True))))
+                pids = [self._pid, *(child.pid for child in psutil.Process(self._pid).children(recursive=True))]
             except psutil.NoSuchProcess:
                 return
+            sizes = [_resident(pid) for pid in pids]
+            self.peak = max(self.peak, *(high for _, high in sizes))
+            self.tree_peak = max(self.tree_peak, sum(now for now, _ in sizes))
             if time.perf_counter() > self._deadline and not self.timed_out:
                 self.timed_out = True
                 os.killpg(self._pid, signal.SIGKILL)
@@ -114,12 +121,14 @@ class _Sampler(threading.Thread):
         self.join()
 
 
-def _rss(process: psutil.Process) -> int:
+def _resident(pid: int) -> tuple[int, int]:
+    """Resident bytes of a process now, and at their highest since it executed its program; zeros when it has ended."""
     try:
-        size: int = process.memory_info().rss
-    except psutil.Error:  # it ended between the listing and the reading
-        return 0
-    return size
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0, 0
+    sizes = dict(_SIZE.findall(status))
+    return int(sizes.get("VmRSS", 0)) * 1024, int(sizes.get("VmHWM", 0)) * 1024
 
 
 def cpu_ms(function: Callable[[], object], repeat: int = 5) -> float:
@@ -140,7 +149,8 @@ def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 def quantile(values: Iterable[float], share: float) -> float:
     """The value below which `share` (0 to 1) of the values lie, by the nearest rank; the values must not be empty."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered) + 0.5) - 1))]
+    rank = math.ceil(round(share * len(ordered), 9))  # rounded: 0.07 * 100 is a little over 7
+    return ordered[min(max(rank, 1), len(ordered)) - 1]
 
 
 def machine() -> str:
