@@ -18,17 +18,16 @@ import pytest
 from fastwarc.warc import ArchiveIterator as FastIterator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.archive.exchanges import AT, HEAD, REQUEST, failure, pair
 from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
-from lycosa.archive import writer as writer_module
 from lycosa.archive.reader import read_exchanges, read_response
 from lycosa.archive.record import RECORD_LIMIT_BYTES, field_value, gzip_record, new_record_id, warc_date
 from lycosa.archive.writer import RevisitTarget, WarcWriter, crawl_info, payload_digest
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
+from tests.archive.exchanges import AT, HEAD, REQUEST, failure, pair
 
 RELATIVE = "data/00000001-1/archive.warc.gz"
 
@@ -277,7 +276,7 @@ def test_a_full_disk_leaves_whole_exchanges_and_says_so(tmp_path: Path, monkeypa
         room[0] -= taken
         return real_write(file, data[:taken])
 
-    monkeypatch.setattr(writer_module.os, "write", write_until_full)
+    monkeypatch.setattr("lycosa.archive.writer.os.write", write_until_full)
     with pytest.raises(WorkError, match=r"No space left on device after \d+ bytes.*cut back"):
         writer.append(*pair("http://www.example.org/b"))
     assert writer.size == size == path.stat().st_size
@@ -289,7 +288,7 @@ def test_a_full_disk_leaves_whole_exchanges_and_says_so(tmp_path: Path, monkeypa
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_write = os.write
-    monkeypatch.setattr(writer_module.os, "write", lambda file, data: real_write(file, data[:97]))
+    monkeypatch.setattr("lycosa.archive.writer.os.write", lambda file, data: real_write(file, data[:97]))
     path = tmp_path / "a.warc.gz"
     exchange, visit = pair(body=os.urandom(2_000))
     write(path, (exchange, visit))

@@ -49,7 +49,7 @@ def surt(url: str) -> str:
     if match is None:
         return _escape(url).lower()
     scheme, host, port, path, query = match.groups()
-    host = host.lower().strip(".[]")
+    host = _escape(host).lower().strip(".[]")
     www = _WWW.match(host)
     if www:
         host = host[www.end() :]

@@ -43,7 +43,7 @@ _HTTP1_STATUS = re.compile(rb"HTTP/1\.[01] [0-9]{3}(?: [^\r\n]*)?\r\n")
 _LATER_STATUS = re.compile(rb"HTTP/[23](?:\.0)? ([0-9]{3})[^\r\n]*\r\n")
 _HTTP1_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* HTTP/1\.[01]\r\n")
 _LATER_REQUEST = re.compile(rb"((?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* )HTTP/[23](?:\.0)?\r\n")
-_EMPTY_LINE = re.compile(rb"\n[ \t\r]*\n")
+_EMPTY_LINE = re.compile(rb"\n[\x00-\x09\x0b-\x20\x7f-\xff]*\n")  # warcio strips what Unicode calls a space, too
 _UNSAFE = re.compile(r"[^!-~]")
 _REASONS = {str(status.value).encode(): status.phrase.encode() for status in HTTPStatus}
 

@@ -1,0 +1,117 @@
+"""The CDXJ index: keys as the surt package 0.3.1 (which pywb uses) computes them, lines sorted by bytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.archive.cdxj import surt, write_cdxj
+from lycosa.archive.reader import read_response
+from lycosa.archive.writer import RevisitTarget, WarcWriter
+from lycosa.core.errors import WorkError
+from tests.archive.exchanges import AT, failure, pair
+
+SESSION = "0123456789abcdef0123456789ABCDEF"
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://example.com/", "com,example)/"),
+        ("https://example.com/", "com,example)/"),
+        ("http://www.example.com/", "com,example)/"),
+        ("http://WWW2.Example.com", "com,example)/"),
+        ("http://www3.www.x.org/", "org,x,www)/"),
+        ("http://wwww.a.b/", "b,a,wwww)/"),
+        ("http://example.com:80/a", "com,example)/a"),
+        ("https://example.com:443/a", "com,example)/a"),
+        ("https://example.com:80/a", "com,example:80)/a"),
+        ("http://example.com:8080/A/B/", "com,example:8080)/a/b"),
+        ("http://user:pw@example.com/", "com,example)/"),
+        ("http://example.com./", "com,example)/"),
+        ("http://127.0.2.1:8600/", "1,2,0,127:8600)/"),
+        ("http://[::1]/", "::1)/"),
+        ("http://xn--bcher-kva.de/", "de,xn--bcher-kva)/"),
+        ("http://example.com/?", "com,example)/"),
+        ("http://example.com/?b=2&a=1&a=0&c", "com,example)/?a=0&a=1&b=2&c"),
+        ("http://example.com/?B=X", "com,example)/?b=x"),
+        ("http://example.com/a?b=?", "com,example)/a?b=?"),
+        ("http://example.com/a#frag", "com,example)/a"),
+        ("http://example.com//a//b///", "com,example)/a/b"),
+        ("http://example.com/a/./b/../c", "com,example)/a/c"),
+        ("http://example.com/../a", "com,example)/../a"),
+        ("http://example.com/%C3%A4%20%41", "com,example)/%c3%a4%20a"),
+        ("http://example.com/%2541", "com,example)/a"),
+        ("http://example.com/%23x", "com,example)/%23x"),
+        ("http://example.com/?u=http%3A%2F%2Fx%26y", "com,example)/?u=http://x&y"),
+        (f"http://example.com/?a=1&PHPSESSID={SESSION}&b=2", "com,example)/?a=1&b=2"),
+        (f"http://example.com/?sid={SESSION}", "com,example)/"),
+        (f"http://example.com/?jsessionid={SESSION}&a", "com,example)/?a"),
+        ("http://example.com/?cfid=12&cftoken=34&a=1", "com,example)/?a=1"),
+        (f"http://example.com/a;jsessionid={SESSION}", f"com,example)/a;jsessionid={SESSION.lower()}"),
+        ("http://example.com/(s(abcdefghijklmnopqrstuvwx))/x.aspx", "com,example)/x.aspx"),
+        ("http://example.com/(abcdefghijklmnopqrstuvwx)/x.aspx?a", "com,example)/x.aspx?a"),
+    ],
+)
+def test_keys(url: str, key: str) -> None:
+    assert surt(url) == key
+
+
+@given(st.one_of(st.text(), st.builds("http://{}/{}?{}".format, st.text(max_size=5), st.text(), st.text())))
+def test_keys_never_raise_and_hold_no_separator(url: str) -> None:
+    key = surt(url)
+    assert key.isascii()
+    assert " " not in key.partition(")")[2]
+    assert "\n" not in key
+
+
+def test_the_index_of_a_file(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path / "archive.warc.gz", relative_path="data/1-1/archive.warc.gz", info={})
+    first, visit = pair("http://www.example.org/b?é")
+    writer.append(first, visit)
+    visits = [visit, replace(visit, collection="another")]
+    for item, target in (
+        (pair("http://www.example.org/a", at=AT + 60_000), None),
+        (pair("http://www.example.org/A.html"), None),
+        (failure(), None),
+        (pair("http://www.example.org/odd", head=b"ICY 200\r\n\r\n"), None),
+        (pair(first.url, at=AT + 1_000), RevisitTarget(visit.url, visit.fetched_at, visit.record_id, visit.digest)),
+    ):
+        writer.append(*item, revisit_of=target)
+        visits.append(item[1])
+    writer.close()
+    path = tmp_path / "archive.cdxj"
+    assert write_cdxj(path, visits, record_types=writer.record_types) == 4
+    lines = path.read_text().splitlines()
+    ordered = subprocess.run(["sort"], env={"LC_ALL": "C"}, input=path.read_bytes(), capture_output=True, check=True).stdout
+    assert path.read_bytes() == ordered
+    assert [line.split(" ", 2)[:2] for line in lines] == [
+        ["org,example)/a", "20261121102718"],
+        ["org,example)/a.html", "20261121102618"],
+        ["org,example)/b?%c3%a9", "20261121102618"],
+        ["org,example)/b?%c3%a9", "20261121102619"],
+    ]
+    fields = [json.loads(line.split(" ", 2)[2]) for line in lines]
+    assert fields[2] == {
+        "url": first.url,
+        "mime": "text/html",
+        "status": "200",
+        "digest": visit.digest,
+        "length": str(visit.warc_length),
+        "offset": str(visit.warc_offset),
+        "filename": "archive.warc.gz",
+    }
+    assert [field["mime"] for field in fields] == ["text/html"] * 3 + ["warc/revisit"]
+    for field in fields:
+        assert read_response(tmp_path / field["filename"], int(field["offset"]), int(field["length"])).url in (
+            field["url"],
+            "http://www.example.org/b?%C3%A9",
+        )
+    with pytest.raises(WorkError, match="cannot be written: File exists"):
+        write_cdxj(path, visits)

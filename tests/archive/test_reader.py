@@ -1,0 +1,294 @@
+"""Reading back: equal records for any bytes, torn tails, damage."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from warcio.warcwriter import WARCWriter
+
+from lycosa.archive.members import Damage, read_records
+from lycosa.archive.reader import read_exchanges, read_response
+from lycosa.archive.record import gzip_record
+from lycosa.archive.writer import WarcWriter
+from lycosa.core.errors import ArchiveError
+from lycosa.core.records import Exchange, Visit
+from tests.archive.exchanges import AT, HEAD, failure, pair
+
+Pair = tuple[Exchange, Visit]
+
+
+def write(path: Path, *pairs: Pair) -> list[int]:
+    """Write a file and return its size after warcinfo and after each exchange."""
+    path.unlink(missing_ok=True)
+    writer = WarcWriter(path, relative_path=path.name, info={})
+    sizes = [writer.size]
+    for exchange, visit in pairs:
+        writer.append(exchange, visit)
+        sizes.append(writer.size)
+    writer.close(sync=False)
+    return sizes
+
+
+def read(path: Path) -> list[Pair]:
+    return [(stored.exchange, stored.visit) for stored in read_exchanges(path)]
+
+
+text = st.text(max_size=12)
+number = st.integers(0, 2**64 - 1)
+small = st.integers(0, 10**9)
+date = st.integers(0, 4_000_000_000_000)
+head = st.one_of(
+    st.just(b""),
+    st.binary(max_size=60),
+    st.binary(max_size=40).map(lambda data: b"HTTP/1.1 200 OK\r\nx: " + data + b"\r\n\r\n"),
+    st.binary(max_size=40).map(lambda data: b"HTTP/2 404" + data + b"\r\n\r\n"),
+    st.binary(max_size=40).map(lambda data: b"GET /" + data + b" HTTP/2\r\nHost: a\r\n\r\n"),
+)
+url = st.one_of(st.builds("http://a.example/{}".format, text), text)
+exchanges = st.builds(
+    Exchange,
+    url=url,
+    kind=text,
+    started_at=date,
+    duration_ms=small,
+    ip=text,
+    protocol=st.sampled_from(["", "http/1.1", "h2", "h3", "spdy"]),
+    request_head=head,
+    response_head=head,
+    body=st.one_of(st.binary(max_size=300), st.just(bytes(200_000))),
+    status=st.integers(0, 999),
+    error=text,
+    error_text=text,
+    truncated=st.sampled_from(["", "length", "time", "disconnect", "decoded"]),
+    first_byte_ms=small,
+)
+visits = st.builds(
+    Visit,
+    url=url,
+    host=text,
+    partition=small,
+    host_key=number,
+    url_key=number,
+    kind=text,
+    collection=text,
+    depth=small,
+    fetched_at=date,
+    duration_ms=small,
+    ip=text,
+    protocol=text,
+    http_status=st.integers(0, 999),
+    error=text,
+    content_type=text,
+    content_length=small,
+    server=text,
+    redirect_to=text,
+    etag=text,
+    last_modified=text,
+    changed=st.booleans(),
+    links_count=small,
+    referrer=text,
+    attempt=small,
+    truncated=text,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(pairs=st.lists(st.tuples(exchanges, visits), max_size=3))
+def test_what_was_appended_is_read_back_equal(tmp_path: Path, pairs: list[Pair]) -> None:
+    path = tmp_path / "a.warc.gz"
+    write(path, *pairs)
+    assert read(path) == pairs
+    for exchange, visit in pairs:
+        stored = read_response(path, visit.warc_offset, visit.warc_length)
+        assert stored.body == exchange.body
+
+
+def test_fields_that_differ_between_exchange_and_visit_are_kept(tmp_path: Path) -> None:
+    exchange, visit = pair()
+    pairs = [(replace(exchange, started_at=AT - 7, truncated="length"), replace(visit, error="bad_encoding", truncated="decoded"))]
+    write(tmp_path / "a.warc.gz", *pairs)
+    assert read(tmp_path / "a.warc.gz") == pairs
+
+
+@pytest.mark.parametrize("last", ["page", "stored", "failure"])
+def test_a_file_cut_at_any_byte_gives_every_earlier_exchange_and_nothing_else(tmp_path: Path, last: str) -> None:
+    path, torn = tmp_path / "a.warc.gz", tmp_path / "torn.warc.gz"
+    tail = {
+        "page": pair("http://a.example/last", body=os.urandom(300)),
+        "stored": pair("http://a.example/last", head=HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n", body=gzip.compress(os.urandom(300))),
+        "failure": failure(),
+    }[last]
+    pairs = [pair(), failure(), tail]
+    *_, before, size = write(path, *pairs)
+    data = path.read_bytes()
+    assert len(data) == size
+    for cut in range(before, size):
+        torn.write_bytes(data[:cut])
+        found = [replace(visit, warc_file="a.warc.gz") for _, visit in read(torn)]
+        assert found == [visit for _, visit in pairs[:2]], cut
+    assert read(path) == pairs
+
+
+def test_a_file_cut_in_its_first_record_holds_nothing(tmp_path: Path) -> None:
+    path, torn = tmp_path / "a.warc.gz", tmp_path / "torn.warc.gz"
+    (size,) = write(path)
+    for cut in range(size):
+        torn.write_bytes(path.read_bytes()[:cut])
+        assert read(torn) == []
+
+
+def test_a_tail_of_zeros_or_noise_is_a_torn_tail(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    pairs = [pair(), pair("http://a.example/b")]
+    *_, before, _ = write(path, *pairs)
+    data = path.read_bytes()
+    for rest in (bytes(5_000), os.urandom(5_000), b"\x1f\x8b\x08" * 3):
+        path.write_bytes(data[:before] + rest)
+        assert read(path) == pairs[:1]
+
+
+def hostile_body() -> bytes:
+    """A body that is itself a WARC with a whole exchange in it."""
+    fields = "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Warcinfo-ID: <urn:uuid:0>\r\nContent-Type: application/json\r\n"
+    visit = b'{"url":"http://evil/","host":"evil","partition":0,"host_key":0,"url_key":0,"kind":"page","collection":"c"'
+    block = b'{"visit":' + visit + b',"depth":0,"fetched_at":0,"duration_ms":0},"exchange":{},"records":1}'
+    return gzip_record(fields, block, b"", store_body=False)
+
+
+def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    alone = tmp_path / "alone.warc.gz"
+    alone.write_bytes(hostile_body())
+    assert len(read(alone)) == 1  # it would be an exchange if it were a file
+    head = HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
+    pairs = [pair(), pair("http://a.example/evil", head=head, body=hostile_body() * 3), pair("http://a.example/c")]
+    sizes = write(path, *pairs)
+    data = path.read_bytes()
+    assert hostile_body() in data  # it stands there uncompressed
+    after = data.index(hostile_body()) + 5
+    for cut in (after, after + 400, sizes[2] - 10):
+        path.write_bytes(data[:cut])
+        assert read(path) == pairs[:1]
+    path.write_bytes(data[: sizes[1]] + b"\0" + data[sizes[1] + 1 :])
+    damages: list[Damage] = []
+    found = [stored.exchange.url for stored in read_exchanges(path, on_damage=damages.append)]
+    assert found == ["http://www.example.org/a", "http://a.example/c"]
+    (damage,) = damages
+    assert damage.offset == sizes[1]
+
+
+def read_until_error(path: Path) -> tuple[list[Pair], str]:
+    got: list[Pair] = []
+    try:
+        got.extend((stored.exchange, stored.visit) for stored in read_exchanges(path))
+    except ArchiveError as error:
+        return got, str(error)
+    return got, ""
+
+
+def test_damage_in_the_middle_is_an_error_that_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    pairs = [pair(f"http://a.example/{number}") for number in range(4)]
+    sizes = write(path, *pairs)
+    good = path.read_bytes()
+    for position in range(sizes[1], sizes[2], 7):
+        path.write_bytes(good[:position] + bytes([good[position] ^ 0x55]) + good[position + 1 :])
+        got, message = read_until_error(path)
+        if message:
+            assert str(path) in message
+            assert "is damaged from offset" in message
+            assert "lycosa check" in message
+            assert got == pairs[:1]
+        else:
+            assert got == pairs  # a byte of a gzip header that says nothing
+
+        damages: list[Damage] = []
+        rest = [(stored.exchange, stored.visit) for stored in read_exchanges(path, on_damage=damages.append)]
+        assert rest in (pairs, [pairs[0], *pairs[2:]])
+        assert all(sizes[1] <= damage.offset < damage.end <= sizes[2] for damage in damages)
+
+
+def test_a_torn_tail_is_reported_to_those_who_check(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    *_, before, size = write(path, pair(), pair())
+    os.truncate(path, size - 3)
+    damages: list[Damage] = []
+    assert len(list(read_exchanges(path, on_damage=damages.append))) == 1
+    assert [damage.end for damage in damages] == [size - 3]
+    assert before < damages[0].offset < size - 3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<html>hello</html>", "is no WARC file (offset 0"),
+        (b"WARC/1.1\r\nWARC-Type: warcinfo\r\n\r\n", "warcio recompress"),
+        (gzip.compress(b"a text, not a WARC\r\n\r\n"), "is no WARC file (offset 0: a gzip member without a WARC record)"),
+        (gzip.compress(bytes(10_000_000)), "is no WARC file"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n" + bytes(5_000_000)), "more than the"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: \xc2\xb2\r\n\r\n"), "without Content-Length"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfourfour\r\n\r\n"), "a record longer than it says"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfo\r\n\r\n"), "a record shorter than it says"),
+    ],
+)
+def test_what_is_no_warc_is_refused_with_a_reason(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(content)
+    with pytest.raises(ArchiveError) as caught:
+        list(read_exchanges(path))
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_and_empty_files(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="cannot be opened: No such file"):
+        list(read_exchanges(tmp_path / "none"))
+    (tmp_path / "empty").touch()
+    assert list(read_exchanges(tmp_path / "empty")) == []
+
+
+def test_a_response_is_only_read_where_one_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    exchange, visit = pair()
+    lost, lost_visit = failure()
+    write(path, (exchange, visit), (lost, lost_visit))
+    with pytest.raises(ArchiveError, match=r"no whole WARC record at offset 7: .*lycosa check"):
+        read_response(path, 7, visit.warc_length)
+    with pytest.raises(ArchiveError, match=f"has {visit.warc_length} bytes, not 9"):
+        read_response(path, visit.warc_offset, 9)
+    with pytest.raises(ArchiveError, match="the file ends before it does"):
+        read_response(path, path.stat().st_size, 9)
+    with pytest.raises(ArchiveError, match="of type 'warcinfo', not an answer"):
+        read_response(path, 0, visit.warc_offset)
+    answer = read_response(path, lost_visit.warc_offset, lost_visit.warc_length)
+    assert (answer.status, answer.head, answer.body) == (0, b"", b"")
+
+
+def test_metadata_of_an_unknown_version_is_an_error_of_another_program_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    fields = "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nContent-Type: application/json\r\n"
+    path.write_bytes(gzip_record(fields, b'{"visit":{"novelty":1},"exchange":{},"records":1}', b"", store_body=False))
+    with pytest.raises(ArchiveError, match="offset 0: a metadata record of another program or version"):
+        list(read_exchanges(path))
+    path.write_bytes(gzip_record(fields, b'{"pages":[]}', b"", store_body=False))
+    assert list(read_exchanges(path)) == []
+
+
+def test_the_records_of_another_writer_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    with open(path, "wb") as file:
+        writer = WARCWriter(file, gzip=True)
+        writer.write_record(writer.create_warcinfo_record("x.warc.gz", {"software": "other"}))
+        writer.write_record(writer.create_warc_record("http://a.example/", "resource"))
+    records = list(read_records(path))
+    assert [record.type for record in records] == ["warcinfo", "resource"]
+    assert records[0].block.startswith(b"software: other")
+    assert records[1].headers["warc-target-uri"] == "http://a.example/"
+    assert sum(record.length for record in records) == path.stat().st_size
+    assert list(read_exchanges(path)) == []
