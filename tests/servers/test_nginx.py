@@ -1,0 +1,60 @@
+"""The nginx fixture: what its log says, and that a broken start is told, not hung on."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.servers.nginx import Nginx, Server, configuration, free_port, nginx
+
+
+def _get(server: Nginx, address: str, path: str, agent: str = "test") -> int:
+    connection = http.client.HTTPConnection(address, server.port, timeout=10)
+    connection.request("GET", path, headers={"User-Agent": agent})
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    return response.status
+
+
+def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text(name)
+    before_ms = time.time_ns() // 1_000_000
+    with nginx([Server("127.0.0.1", tmp_path / "one"), Server("127.0.0.2", tmp_path / "two")]) as server:
+        assert _get(server, "127.0.0.1", "/one.txt") == 200
+        mark = server.mark()
+        assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
+        assert _get(server, "127.0.0.2", "/one.txt") == 404
+        first, second = server.requests(mark)
+        assert len(server.requests()) == 3
+        assert (first.url, first.status, first.content_type) == (f"http://127.0.0.2:{server.port}/two.txt?q=%22", 200, "text/plain")
+        assert (first.method, first.server, first.sent_bytes) == ("GET", "127.0.0.2", 3)
+        assert first.agent.startswith('a "quoted"')
+        assert (second.uri, second.status) == ("/one.txt", 404)
+        assert before_ms - 1 <= first.at <= second.at <= time.time_ns() // 1_000_000 + 1
+        directory, pid = server.directory, server.pid
+    assert not directory.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_configuration_that_nginx_refuses_is_an_error_that_shows_its_log(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="no_such_directive"), nginx([Server("127.0.0.1", tmp_path, extra="no_such_directive on;")]):
+        pass
+
+
+def test_a_free_port_is_free_on_every_address(tmp_path: Path) -> None:
+    with nginx([Server("127.0.0.3", tmp_path)]) as server:
+        assert free_port(["127.0.0.1", "127.0.0.3"]) != server.port
+
+
+def test_runs_as_the_user_who_started_it(tmp_path: Path) -> None:
+    text = configuration([Server("127.0.0.1", tmp_path)], tmp_path, 1)
+    assert text.startswith("user root;") is (os.geteuid() == 0)
+    assert text.count("_temp_path") == 5
