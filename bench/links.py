@@ -60,15 +60,15 @@ def followed(exchange: Exchange, max_decoded: int) -> Iterator[str]:
         return
     headers = parse_head(exchange.response_head)
     resolver = LinkResolver(exchange.url)
-    hrefs: list[str] = []
+    hrefs: set[str] = set()
     if exchange.status in (301, 302, 303, 307, 308):
-        hrefs.append(headers.get("location") or "")
+        hrefs.add(headers.get("location") or "")
     elif exchange.status == 200 and (headers.get("content-type") or "").startswith("text/html"):
         tree = LexborHTMLParser(decode_body(exchange, max_decoded).payload)
         for node in tree.css("a[href], area[href]"):
             href = node.attributes["href"]
             if href:
-                hrefs.append(href)
+                hrefs.add(href)
     for href in hrefs:
         target = resolver.resolve(href)
         if not isinstance(target, Refusal):
