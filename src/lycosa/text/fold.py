@@ -1,0 +1,95 @@
+"""Characters that mean the same made the same: compatibility forms, case, vowel signs that few people type, accents.
+
+Used when a text is indexed and when a query is read, before words are stemmed (`plain`) and after (`without_accents`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST_TERM_BYTES = 200
+"""Longer tokens are not indexed: no word is that long (Devanagari compounds reach 150 bytes), base64 and hashes are."""
+
+# What most often keeps a European text from being in NFKC: five replacements are cheaper than normalising the whole.
+_USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
+
+# "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most code search engines.
+_NAMES = ("++", "C#", "c#", "F#", "f#", ".NET", ".Net", ".net")
+_NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])(\+\+|#)(?![\w+#])|\.(NET|Net|net)\b)")
+_SIGNS = {"++": "plusplus", "#": "sharp"}
+
+_ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
+_ARABIC_SIGNS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
+# Persian, Urdu and Pashto write these two letters with other code points than Arabic keyboards give.
+_ARABIC_LETTERS = str.maketrans({"\u064a": "\u06cc", "\u0649": "\u06cc", "\u0643": "\u06a9", "\u06c0": "\u0647", "\u06c1": "\u0647"})
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]")
+_LATIN_LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ł": "l", "ı": "i", "ð": "d", "þ": "th", "ё": "е"})
+
+
+def compatible(text: str) -> str:
+    """NFKC, quick where nothing is to be done: full-width forms, ligatures, superscripts become their plain letters."""
+    if text.isascii():
+        return text
+    for odd, usual in _USUAL:
+        if odd in text:
+            text = text.replace(odd, usual)
+    if "İ" in text:  # its lower case is two characters, the second a combining dot
+        text = text.replace("İ", "I")
+    return text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+
+
+def with_names(text: str) -> str:
+    """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
+    if any(name in text for name in _NAMES):
+        return _NAME.sub(_spell, text)
+    return text
+
+
+def _spell(match: re.Match[str]) -> str:
+    return match[1] + _SIGNS[match[2]] if match[1] else "dotnet"
+
+
+def plain(word: str) -> str:
+    """A word in NFKC, case folded (Unicode 3.13 D145), without invisible characters and Arabic vowel signs."""
+    if word.isascii():
+        return word.lower()
+    word = _INVISIBLE.sub("", compatible(word)).casefold()
+    if not unicodedata.is_normalized("NFKC", word):
+        word = unicodedata.normalize("NFKC", word)
+    if _ARABIC_SCRIPT.search(word):
+        word = _ARABIC_SIGNS.sub("", word)
+    return word
+
+
+def persian_letters(word: str) -> str:
+    """Arabic yeh, alef maksura and kaf as the Persian alphabet (and Urdu's, and Pashto's) has them."""
+    return word.translate(_ARABIC_LETTERS)
+
+
+def without_accents(word: str) -> str:
+    """Latin and Greek letters without their marks: café -> cafe, Ελλάδα -> Ελλαδα. Other scripts stay whole: й is not и."""
+    if word.isascii():
+        return word
+    word = word.translate(_LATIN_LETTERS)
+    if word.isascii() or not ("\u00c0" <= word[0] <= "\u03ff" or "\u1e00" <= word[0] <= "\u1fff" or word[0].isascii()):
+        return word
+    return "".join(character for character in unicodedata.normalize("NFKD", word) if not unicodedata.combining(character))
+
+
+def pieces(word: str) -> list[str]:
+    """The runs of letters, digits and their marks in a word: `asyncio.run` is two, `हिन्दी` one. Underscores part."""
+    if word.isalnum():
+        return [word]
+    found: list[str] = []
+    start = -1
+    for place, character in enumerate(word):
+        if character.isalnum() or (start >= 0 and unicodedata.category(character)[0] == "M"):
+            if start < 0:
+                start = place
+        elif start >= 0:
+            found.append(word[start:place])
+            start = -1
+    if start >= 0:
+        found.append(word[start:])
+    return found

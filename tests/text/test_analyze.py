@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.text.analyze import SEGMENTED, analyzer_for, native_analyzers
+from lycosa.text.fold import LONGEST_TERM_BYTES
+from tests.text.data import declaration, declaration_languages, sib200
+
+LANGUAGES = ["en", "de", "fr", "ru", "zh", "ja", "ko", "th", "bo", "ar", "fa", "hi", "vi", "tr", "id", ""]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "terms"),
+    [
+        ("en", "Running cafés, naïve", "run cafe naiv"),
+        ("en", "state-of-the-art don't", "state of the art don t"),
+        ("en", "C++ and C#, or .NET", "cplusplus and csharp or dotnet"),
+        ("en", "section C, net worth, example.net, a++b", "section c net worth exampl net a b"),
+        ("en", "ﬁnance ＦＵＬＬ x² 3.14 1,000", "financ full x2 3 14 1 000"),
+        ("en", "İstanbul asyncio.run(main()) foo_bar", "istanbul asyncio run main foo bar"),
+        ("de", "Straße STRASSE Strasse Häuser Haus", "strass strass strass haus haus"),
+        ("fr", "L’école, les écoles; mangèrent œuvres", "l ecol le ecol mang oeuvr"),
+        ("es", "canción canciones cancion", "cancion cancion cancion"),
+        ("it", "città libertà", "citt libert"),
+        ("pt", "informação informações", "inform inform"),
+        ("ru", "книга книгами Ёлка ёлки", "книг книг елк елк"),
+        ("tr", "İSTANBUL Işık kitapları", "istanbul isik kitap"),
+        ("cs", "příliš žluťoučký", "prilis zlutouck"),
+        ("el", "ΟΔΌΣ οδός Ελλάδα", "οδ οδ ελλαδ"),
+        ("uk", "їжак Європа", "їжак європа"),
+        ("zh", "中国人民，C++ ＡＢＣ 2024年", "中 国 人 民 cplusplus abc 2024 年 中国 人民"),
+        ("zh", "語", "語"),
+        ("ja", "基本的人権 ｶﾀｶﾅ", "基 本 的 人 権 カ タ カ ナ 基本 人権 カタカナ"),
+        ("ko", "인간은 인권선언 물", "인간 인권 권선 선언 물"),
+        ("lo", "ມະນຸດທຸກຄົນ", "ມະນຸດ ທຸກຄົນ"),
+        ("my", "လူတိုင်းသည်", "လူ တိုင်း သည်"),
+        ("th", "สวัสดีครับ", "สวัสดี ครับ"),
+        ("bo", "བཀྲ་ཤིས་བདེ་ལེགས།", "བཀྲ ཤིས བདེ ལེགས"),
+        ("ar", "العربيّة كتـــاب كِتَاب", "عرب كتاب كتاب"),
+        ("fa", "می‌خواهم كتاب کتاب علي", "میخواهم کتاب کتاب علی"),
+        ("ur", "كتاب", "کتاب"),
+        ("hi", "हिन्दी भाषाओं", "हिन्द भाष"),
+        ("ne", "सङ्घीय", "सङ्घीय"),
+        ("vi", "Đường phố Hà Nội", "duong pho ha noi"),
+        ("id", "membaca pembacaan", "baca baca"),
+        ("kk", "Қазақ тілі", "қазақ тілі"),
+        ("", "Hello café 北京", "hello cafe 北京"),
+        ("xx", "not-stemmed words", "not stemmed words"),
+        ("en", "", ""),
+        ("zh", " \n", ""),
+        ("hi", "—!?", ""),
+    ],
+)
+def test_terms(language: str, text: str, terms: str) -> None:
+    assert analyzer_for(language).terms(text) == terms.split()
+
+
+@pytest.mark.parametrize("stem", declaration_languages())
+def test_joined_text_holds_the_terms(stem: str) -> None:
+    """What tantivy makes of `joined`, by its whitespace tokenizer or by the native one, is what `terms` says."""
+    analyzer = analyzer_for(stem.split("-")[0])
+    text = "\n".join(declaration(stem).values())
+    terms = analyzer.terms(text)
+    assert len(terms) > 300
+    if not analyzer.native:
+        assert analyzer.joined(text).split() == terms
+        assert all(term.strip() == term and " " not in term for term in terms)
+    assert analyzer.terms(text) == terms  # a memo changes nothing
+
+
+@pytest.mark.parametrize("stem", declaration_languages())
+def test_the_words_of_a_query_are_terms_of_the_page(stem: str) -> None:
+    """Analysed alone, as a query, the words of an article give the terms that the article has in the index."""
+    analyzer = analyzer_for(stem.split("-")[0])
+    for text in list(declaration(stem).values())[:8]:
+        indexed = set(analyzer.terms(text))
+        for unit in analyzer.units(text):
+            assert set(unit.phrase) <= indexed
+            assert not unit.word or unit.word in indexed
+
+
+def test_any_two_characters_of_chinese_are_found() -> None:
+    analyzer = analyzer_for("zh")
+    sentence = "人人有权享有生命自由和人身安全"
+    stream = " ".join(analyzer.terms(sentence))
+    for place in range(len(sentence) - 1):
+        for unit in analyzer.units(sentence[place : place + 2]):
+            assert " ".join(unit.phrase) in stream
+
+
+def test_field_sets() -> None:
+    assert {analyzer.field_set for analyzer in native_analyzers()} == {"en", "de", "fr", "es", "pt", "it", "ru"}
+    assert analyzer_for("zh").field_set == analyzer_for("").field_set == SEGMENTED
+    assert analyzer_for("de") is analyzer_for("de")
+    assert all(analyzer_for(language).version for language in LANGUAGES)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_long_tokens(language: str) -> None:
+    """A long word is a term; base64 is not; neither disturbs its neighbours."""
+    analyzer = analyzer_for(language)
+    word = "x" * 100
+    assert any(term.startswith("x" * 90) for term in analyzer.terms(word))
+    terms = analyzer.terms(f"before {'A1' * 5_000} 2024")
+    assert terms[-1] == "2024"
+    assert max(len(term.encode()) for term in terms) <= LONGEST_TERM_BYTES
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(text=st.text(alphabet=st.characters(exclude_categories=()), max_size=80))
+@settings(max_examples=40, deadline=None)
+def test_never_raises(language: str, text: str) -> None:
+    analyzer = analyzer_for(language)
+    for term in analyzer.terms(text):
+        assert term
+        assert not any(character.isspace() for character in term)
+        term.encode()
+    for unit in analyzer.units(text):
+        assert unit.phrase
+        assert all(unit.phrase)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_case_and_width_do_not_matter(language: str) -> None:
+    analyzer = analyzer_for(language)
+    assert analyzer.terms("ＷＯＲＬＤ Service") == analyzer.terms("world SERVICE")
+
+
+def test_a_page_in_every_language_is_analysed() -> None:
+    for stem, sentences in sib200().items():
+        terms = analyzer_for(stem.split("-")[0]).terms("\n".join(sentences[:50]))
+        assert len(set(terms)) > 200, stem
