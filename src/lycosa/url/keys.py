@@ -8,7 +8,8 @@ from lycosa.core.records import UrlId
 from lycosa.url.domain import Domains
 from lycosa.url.scope import hostname
 
-_MAX_ORIGINS = 65_536  # 20 MB
+_MAX_ORIGINS = 16_384  # 5 MB
+_new_id = tuple.__new__  # skips the generated constructor, a third of the time of `identify`
 
 
 def host_key(host: str) -> int:
@@ -45,7 +46,7 @@ class Identifier:
         known = self._origins.get(origin)
         if known is None:
             known = self._identify_host(url, origin)
-        return UrlId(url, known[0], known[1], xxh3_64_intdigest(url.encode()), known[2])
+        return _new_id(UrlId, (url, known[0], known[1], xxh3_64_intdigest(url.encode()), known[2]))
 
     def partition(self, host: str) -> int:
         """The partition of a hostname."""

@@ -199,18 +199,29 @@ class LinkResolver:
 
     def _plain(self, href: str, absolute: bool) -> str:
         """The result for an href that needs no parsing, else an empty text."""
-        if len(href) > _MAX_HREF or "/." in href:
+        if len(href) > _MAX_HREF:
             return ""
-        if href[0] == "/":
-            result = self._origin + href if _PLAIN_PATH.fullmatch(href) else ""
-        elif absolute:
+        if absolute:
             slash = href.find("/", 8)
-            result = href if slash > 0 and _known.is_origin(href[:slash]) and _PLAIN_PATH.fullmatch(href, slash) else ""
+            plain = slash > 0 and _known.is_origin(href[:slash]) and "/." not in href and _PLAIN_PATH.fullmatch(href, slash)
+            return href if plain else ""
+        if href[0] == "/":
+            before, rest, pattern = self._origin, href, _PLAIN_PATH
         else:
-            result = self._folder + href if _PLAIN_RELATIVE.fullmatch(href) else ""
-        return result if len(result) <= MAX_LENGTH else ""
+            before, rest, pattern = self._folder, href.removeprefix("./"), _PLAIN_RELATIVE
+            while rest.startswith("../"):
+                before, rest = _parent(before), rest[3:]
+        if "/." in rest or (rest and not pattern.fullmatch(rest)) or len(before) + len(rest) > MAX_LENGTH:
+            return ""
+        return before + rest
 
     def _parse(self, href: str) -> str | Refusal:
         if self._codec is not None and not href.isascii() and len(href) <= MAX_LENGTH:
             href = encode_query(_scalar_values(href), self._codec)
         return _resolve(self.base, href)
+
+
+def _parent(folder: str) -> str:
+    """The folder above, the root being its own."""
+    slash = folder.rindex("/", 0, -1)
+    return folder[: slash + 1] if slash >= 8 else folder
