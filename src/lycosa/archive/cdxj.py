@@ -101,20 +101,30 @@ def _escape(text: str) -> str:
     return quote_from_bytes(_unescape(text), safe=_KEPT)
 
 
-def cdxj_line(visit: Visit, *, filename: str, offset: int, length: int, record_type: str = "response") -> str:
-    """One capture as a line, without its newline."""
-    mime = visit.content_type.partition(";")[0].strip().lower() or "unk"
+def cdxj_line(
+    url: str,
+    fetched_at: int,
+    *,
+    content_type: str,
+    status: int,
+    digest: str,
+    filename: str,
+    offset: int,
+    length: int,
+    revisit: bool = False,
+) -> str:
+    """One capture as a line, without its newline. `fetched_at` in milliseconds, `content_type` as the server sent it."""
     fields = {
-        "url": visit.url,
-        "mime": REVISIT_MIME if record_type == "revisit" else mime,
-        "status": str(visit.http_status),
-        "digest": visit.digest,
+        "url": url,
+        "mime": REVISIT_MIME if revisit else content_type.partition(";")[0].strip().lower() or "unk",
+        "status": str(status),
+        "digest": digest,
         "length": str(length),
         "offset": str(offset),
         "filename": filename,
     }
-    timestamp = datetime.fromtimestamp(visit.fetched_at // 1000, UTC).strftime("%Y%m%d%H%M%S")
-    return f"{surt(visit.url)} {timestamp} {json.dumps(fields)}"
+    timestamp = datetime.fromtimestamp(fetched_at // 1000, UTC).strftime("%Y%m%d%H%M%S")
+    return f"{surt(url)} {timestamp} {json.dumps(fields)}"
 
 
 def write_cdxj(path: str | Path, visits: Iterable[Visit], *, record_types: Mapping[str, str] | None = None) -> int:
@@ -133,11 +143,15 @@ def write_cdxj(path: str | Path, visits: Iterable[Visit], *, record_types: Mappi
         if visit.http_status == 0 or record_type == "metadata" or visit.record_id in lines:
             continue
         lines[visit.record_id] = cdxj_line(
-            visit,
+            visit.url,
+            visit.fetched_at,
+            content_type=visit.content_type,
+            status=visit.http_status,
+            digest=visit.digest,
             filename=visit.warc_file.rpartition("/")[2],
             offset=visit.warc_offset,
             length=visit.warc_length,
-            record_type=record_type,
+            revisit=record_type == "revisit",
         )
     write_lines(path, sorted(lines.values()))
     return len(lines)

@@ -8,7 +8,7 @@ by its WARC-Warcinfo-ID: a WARC that some server sent as a body has another one,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,13 +65,14 @@ def read_records(path: str | Path, *, on_damage: Callable[[Damage], None] | None
         ArchiveError: the file cannot be opened, is no WARC of gzip members, or (without `on_damage`) is damaged in
             the middle; it names the file and the offset.
     """
-    with _Source(path) as source:
-        offset, warcinfo_id = 0, ""
+    with RecordFile(path) as source:
+        offset = 0
+        warcinfos: set[str] = set()
         while offset < source.size:
             try:
-                record = source.record(offset)
+                record = source._record(offset)
             except (_Torn, _Broken) as error:
-                following = source.next_record(offset + 1, warcinfo_id)
+                following = source.next_record(offset + 1, warcinfos)
                 damage = Damage(offset, source.size if following is None else following, str(error) or "the file ends inside a record")
                 if on_damage is not None:
                     on_damage(damage)
@@ -79,8 +80,7 @@ def read_records(path: str | Path, *, on_damage: Callable[[Damage], None] | None
                     raise ArchiveError(_describe(source, damage, following)) from None
                 offset = damage.end
                 continue
-            if not warcinfo_id:
-                warcinfo_id = record.id() if record.type == "warcinfo" else record.id("warc-warcinfo-id")
+            warcinfos.add(record.id() if record.type == "warcinfo" else record.id("warc-warcinfo-id"))
             yield record
             offset += record.length
 
@@ -91,20 +91,14 @@ def read_record(path: str | Path, offset: int, length: int) -> Record:
     Raises:
         ArchiveError: there is no whole record of that size; it names the file and the offset.
     """
-    with _Source(path) as source:
-        try:
-            record = source.record(offset)
-        except (_Torn, _Broken) as error:
-            raise ArchiveError(
-                f"{path}: no whole WARC record at offset {offset}: {str(error) or 'the file ends before it does'}; "
-                "run `lycosa check` to see what else is damaged"
-            ) from None
+    with RecordFile(path) as source:
+        record = source.read(offset)
     if record.length != length:
         raise ArchiveError(f"{path}: the record at offset {offset} has {record.length} bytes, not {length}; run `lycosa check`")
     return record
 
 
-def _describe(source: _Source, damage: Damage, following: int | None) -> str:
+def _describe(source: RecordFile, damage: Damage, following: int | None) -> str:
     if damage.offset == 0 and following is None:
         start = source.peek(0, 8)
         if start.startswith(b"WARC/"):
@@ -116,8 +110,12 @@ def _describe(source: _Source, damage: Damage, following: int | None) -> str:
     )
 
 
-class _Source:
-    """An open file with a window over it."""
+class RecordFile:
+    """An open WARC file, for reading records by their offsets. A context manager.
+
+    Raises:
+        ArchiveError: it cannot be opened.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
@@ -128,14 +126,38 @@ class _Source:
         self.size = os.fstat(self._file).st_size
         self._window, self._start = b"", 0
 
-    def __enter__(self) -> _Source:
+    def __enter__(self) -> RecordFile:
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
+    def read(self, offset: int) -> Record:
+        """The record that starts at an offset.
+
+        Raises:
+            ArchiveError: there is no whole one; it names the file and the offset.
+        """
+        try:
+            return self._record(offset)
+        except (_Torn, _Broken) as error:
+            raise ArchiveError(
+                f"{self.path}: no whole WARC record at offset {offset}: {str(error) or 'the file ends before it does'}; "
+                "run `lycosa check` to see what else is damaged"
+            ) from None
+
     def peek(self, offset: int, count: int) -> bytes:
-        return bytes(self._at(offset)[:count])
+        """Up to `count` bytes as they stand in the file; fewer at its end.
+
+        Raises:
+            ArchiveError: the disk fails.
+        """
+        parts = []
+        while count > 0 and (piece := self._at(offset)[:count]):
+            parts.append(bytes(piece))
+            offset += len(piece)
+            count -= len(piece)
+        return b"".join(parts)
 
     def _at(self, offset: int) -> memoryview:
         """What the window holds from `offset` on; at the end of the file nothing."""
@@ -147,7 +169,7 @@ class _Source:
                 raise ArchiveError(f"{self.path} cannot be read at offset {offset}: {error.strerror}") from error
         return memoryview(self._window)[inside:]
 
-    def record(self, offset: int) -> Record:
+    def _record(self, offset: int) -> Record:
         """The record that starts at `offset`.
 
         Raises:
@@ -182,8 +204,8 @@ class _Source:
             raise _Broken("a record shorter than it says")
         return Record(offset, position - len(inflater.unused_data) - offset, headers, bytes(data[block_start:block_end]))
 
-    def next_record(self, offset: int, warcinfo_id: str) -> int | None:
-        """Where the next whole record of this file starts, at `offset` or later."""
+    def next_record(self, offset: int, warcinfos: Set[str]) -> int | None:
+        """Where the next whole record that names one of these warcinfo records starts, at `offset` or later."""
         while offset < self.size:
             view = self._at(offset)
             found = bytes(view).find(_MAGIC)
@@ -192,11 +214,11 @@ class _Source:
                 continue
             offset += found
             try:
-                record = self.record(offset)
+                record = self._record(offset)
             except (_Torn, _Broken):
                 pass
             else:
-                if not warcinfo_id or record.id("warc-warcinfo-id") == warcinfo_id:
+                if not warcinfos or record.id("warc-warcinfo-id") in warcinfos:
                     return offset
             offset += 1
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lycosa.archive import metadata
-from lycosa.archive.members import Damage, Record, read_record, read_records
+from lycosa.archive.members import Damage, Record, RecordFile, read_record, read_records
 from lycosa.archive.metadata import Revisited
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, Visit
@@ -89,6 +89,22 @@ def read_response(path: str | Path, offset: int, length: int) -> StoredResponse:
         exchange = _decode(path, record, b"", b"", b"").exchange
         return StoredResponse(url, exchange.status, exchange.response_head, exchange.body, record.headers)
     raise ArchiveError(f"{path}: the record at offset {offset} is of type {record.type or 'unknown'!r}, not an answer; run `lycosa check`")
+
+
+def read_group(file: RecordFile, offset: int) -> list[Record]:
+    """The records of the exchange whose first record (`visits.warc_offset`) starts at `offset`: that one, then those that
+    `WarcWriter` wrote behind it.
+
+    Raises:
+        ArchiveError: one of them is not whole.
+    """
+    records = [file.read(offset)]
+    first = records[0].id()
+    while records[-1].type != "metadata":
+        records.append(file.read(records[-1].offset + records[-1].length))
+        if records[-1].id("warc-concurrent-to") != first:
+            raise ArchiveError(f"{file.path}: the exchange at offset {offset} has no metadata record; run `lycosa check`")
+    return records
 
 
 def split_head(block: bytes) -> tuple[bytes, bytes]:
