@@ -63,7 +63,7 @@ class Orphan:
 
 
 class Claim:
-    """Partitions held by one worker. Not for several threads at once; the state passed in is the claim's own."""
+    """Partitions held by one worker. One thread may commit while another opens the next folder; nothing else runs side by side."""
 
     def __init__(self, storage: LocalStorage, state: LogState, entry: Entry, now: Callable[[], str], failed_before: int) -> None:
         self._storage = storage
@@ -90,10 +90,10 @@ class Claim:
         """
         found = []
         for name in self._storage.names(DATA):
-            match = _FOLDER_NAME.match(name)
-            if not match:
+            numbers = folder_numbers(name)
+            if numbers is None:
                 continue
-            claim, number, path = int(match[1]), int(match[2]), f"{DATA}/{name}/{WARC_NAME}"
+            (claim, number), path = numbers, f"{DATA}/{name}/{WARC_NAME}"
             info = self.state.claims.get(claim)
             if claim == self.entry or info is None or path in self.state.warcs:
                 continue
@@ -195,6 +195,12 @@ class Claim:
         self._storage.sync(path)
         size = self._storage.size(path)
         return DataFile(path, rows, size or 0, self._storage.digest(path))
+
+
+def folder_numbers(name: str) -> tuple[int, int] | None:
+    """`00000003-1` -> (3, 1): the claim and the number of a data folder; None for any other name."""
+    match = _FOLDER_NAME.match(name)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def append(state: LogState, draft: Entry) -> Entry:

@@ -78,7 +78,7 @@ ip text the address that was dialled
 protocol text http/1.0, http/1.1, h2 or h3
 http_status u16 the status; 0: no answer
 error text why there is no whole answer (closed vocabulary), empty if there is
-content_type text the Content-Type header as sent
+content_type text the media type that the answer claims: lower case, without parameters
 content_length i64 bytes of the body as transferred
 server text the Server header
 redirect_to text where a redirect leads, normalised

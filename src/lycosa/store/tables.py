@@ -229,4 +229,6 @@ def _texts(name: str, values: list[str | None]) -> pl.Series:
     try:
         return pl.Series(name, values, dtype=pl.String)
     except UnicodeEncodeError:  # a lone surrogate somewhere: not text in UTF-8
-        return pl.Series(name, [value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in values], dtype=pl.String)
+        return pl.Series(
+            name, [value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in values], dtype=pl.String
+        )
