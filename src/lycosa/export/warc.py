@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha1
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import polars as pl
 
@@ -201,10 +201,27 @@ def _describe(chosen: Selection) -> str:
 
 
 def _write_file(workspace: Workspace, path: Path, captures: Sequence[_Capture], start: bytes, responses_only: bool) -> None:
+    """Write a file and its index aside, then rename both: whoever finds the file finds its index."""
     aside, index_aside = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.cdxj.part")
+    try:
+        with open(aside, "wb") as output:
+            output.write(start)
+            lines = _copy(workspace, captures, output, path.name, responses_only)
+            output.flush()
+            os.fsync(output.fileno())
+        _write_lines(index_aside, sorted(lines))
+        os.replace(index_aside, _index_of(path))
+        os.replace(aside, path)
+        sync_folder(path.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+        index_aside.unlink(missing_ok=True)
+
+
+def _copy(workspace: Workspace, captures: Sequence[_Capture], output: BinaryIO, name: str, responses_only: bool) -> list[str]:
+    """Copy the captures' records and return their index lines."""
     lines: list[str] = []
-    with ExitStack() as opened, open(aside, "wb") as output:
-        output.write(start)
+    with ExitStack() as opened:
         current, file = "", None
         for capture in captures:
             if file is None or capture.warc_file != current:
@@ -214,33 +231,27 @@ def _write_file(workspace: Workspace, path: Path, captures: Sequence[_Capture], 
                 # The records name this warcinfo; it comes along so that they still can be traced to their crawl.
                 output.write(file.peek(0, file.read(0).length))
             records = read_group(file, capture.warc_offset)
-            if records[0].id() != capture.record_id or records[0].length != capture.warc_length:
+            first, last = records[0], records[0] if responses_only else records[-1]
+            if first.id() != capture.record_id or first.length != capture.warc_length:
                 raise ArchiveError(
                     f"{file.path}: the record at offset {capture.warc_offset} is not {capture.record_id}; run `lycosa check`"
                 )
-            if records[0].type == "metadata":
+            if first.type == "metadata":
                 continue
-            lines.append(
-                cdxj_line(
-                    capture.url,
-                    capture.fetched_at,
-                    content_type=capture.content_type,
-                    status=capture.http_status,
-                    digest=capture.digest,
-                    filename=path.name,
-                    offset=output.tell(),
-                    length=capture.warc_length,
-                    revisit=records[0].type == "revisit",
-                )
+            line = cdxj_line(
+                capture.url,
+                capture.fetched_at,
+                content_type=capture.content_type,
+                status=capture.http_status,
+                digest=capture.digest,
+                filename=name,
+                offset=output.tell(),
+                length=first.length,
+                revisit=first.type == "revisit",
             )
-            end = records[0] if responses_only else records[-1]
-            output.write(file.peek(capture.warc_offset, end.offset + end.length - capture.warc_offset))
-        output.flush()
-        os.fsync(output.fileno())
-    _write_lines(index_aside, sorted(lines))
-    os.replace(index_aside, _index_of(path))
-    os.replace(aside, path)
-    sync_folder(path.parent)
+            lines.append(line)
+            output.write(file.peek(first.offset, last.offset + last.length - first.offset))
+    return lines
 
 
 def _index_of(path: Path) -> Path:
