@@ -1,0 +1,66 @@
+"""When a page says it was published: forms of dates met in meta elements, JSON-LD, `time` and feeds.
+
+Only whole dates from 1990 to 2100 are believed. A date without a zone is taken as UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+FIRST_YEAR, LAST_YEAR = 1990, 2100
+
+_ISO = re.compile(
+    r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
+    re.IGNORECASE,
+)
+_SLASHED = re.compile(r"\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?)?(?!\d)")
+_DAY_MONTH_NAME = re.compile(
+    r"\s*(?:[A-Za-z]{3,9}\.?,?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4})(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|GMT|UTC|Z)?(?!\d)"
+)
+_MONTH_NAME_DAY = re.compile(r"\s*(?:[A-Za-z]{3,9}\.?,\s+)?([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2}),?\s+(\d{4})(?!\d)")
+_MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
+
+
+def parse_date(text: str) -> int | None:
+    """Milliseconds since 1970 UTC of a date as pages write it (ISO 8601, RFC 3339, RFC 9110 HTTP-date and relatives), else None."""
+    text = text[:80]
+    match = _ISO.match(text)
+    if match:
+        year, month, day, hour, minute, second, zone = match.groups()
+        return _milliseconds(year, month, day, hour, minute, second, zone)
+    match = _SLASHED.match(text)
+    if match:
+        year, month, day, hour, minute, second = match.groups()
+        return _milliseconds(year, month, day, hour, minute, second, None)
+    match = _DAY_MONTH_NAME.match(text)
+    if match:
+        day, name, year, hour, minute, second, zone = match.groups()
+        return _milliseconds(year, _MONTHS.get(name.lower()), day, hour, minute, second, zone)
+    match = _MONTH_NAME_DAY.match(text)
+    if match:
+        name, day, year = match.groups()
+        return _milliseconds(year, _MONTHS.get(name.lower()), day, None, None, None, None)
+    return None
+
+
+def _milliseconds(
+    year: str, month: str | int | None, day: str, hour: str | None, minute: str | None, second: str | None, zone: str | None
+) -> int | None:
+    if month is None or not FIRST_YEAR <= int(year) <= LAST_YEAR:
+        return None
+    try:
+        moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), min(int(second or 0), 59), tzinfo=_zone(zone))
+        return int(moment.timestamp()) * 1000
+    except (ValueError, OverflowError):
+        return None
+
+
+def _zone(text: str | None) -> timezone:
+    """Raises ValueError for an offset of a day or more."""
+    if not text or text[0] not in "+-":
+        return UTC
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4]))
+    return timezone(-offset if text[0] == "-" else offset)

@@ -1,0 +1,176 @@
+"""From bytes to UTF-8: which encoding a page is in.
+
+The order is that of WHATWG HTML section 13.2.3 (byte order mark, transport, `meta` prescan or XML declaration); then, where
+nothing is declared or the bytes contradict what is declared, UTF-8 if they are valid UTF-8, else what `lycosa.page.detect`
+makes of them. No bytes raise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from lycosa.page.detect import detect
+from lycosa.page.labels import MULTI_BYTE, REPLACEMENT, USER_DEFINED, UTF_8, codec_of, encoding_of
+from lycosa.page.media import HEADER_LENGTH, looks_like_utf_16
+
+PRESCAN_LENGTH = 1024  # bytes, WHATWG HTML section 13.2.3.2
+FAULT_LABEL = "charset_wrong"  # the declared encoding is not the one used
+FAULT_BYTES = "charset_invalid"  # some bytes are not valid in the encoding used
+SURE_SEQUENCES = 6  # multi-byte sequences after which valid UTF-8 is no accident (one in 30 for each, in GBK text)
+SUSPECT_SHARE = 0.25  # non-ASCII bytes among letters: more than any language in windows-1252 has
+BROKEN_SHARE = 0.05  # replaced characters among the non-ASCII ones from which a label is not believed
+
+_CHARSET_PARAMETER = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+_XML_DECLARATION = re.compile(rb"^\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']\s*([A-Za-z0-9._:-]+)\s*[\"']")
+_COMMENT = re.compile(rb"<!--.*?(?:-->|$)", re.DOTALL)
+_META = re.compile(rb"<meta[\s/]((?:[^>\"']|\"[^\"]*\"|'[^']*')*)", re.IGNORECASE)
+_ATTRIBUTE = re.compile(rb"([^\s/=>]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
+_NON_ASCII = re.compile(rb"[\x80-\xff]")
+_LETTERS = re.compile(rb"[A-Za-z\x80-\xff]")
+_USER_DEFINED_TABLE = {byte: 0xF700 + byte for byte in range(0x80, 0x100)}
+
+
+class Decoded(NamedTuple):
+    """`data` is the payload in UTF-8 without a byte order mark; `charset` the encoding it came in, by its WHATWG name."""
+
+    data: bytes
+    charset: str
+    faults: tuple[str, ...] = ()
+
+
+def decode(payload: bytes, content_type: str = "") -> Decoded:
+    """Bring a payload to UTF-8. Never raises; a UTF-8 payload is handed through uncopied."""
+    if payload.startswith(b"\xef\xbb\xbf"):
+        return _as_utf_8(payload[3:])
+    if payload.startswith(b"\xff\xfe"):
+        return _transcoded(payload[2:], "utf-16le")
+    if payload.startswith(b"\xfe\xff"):
+        return _transcoded(payload[2:], "utf-16be")
+    header = label_in_header(content_type)
+    if header in ("utf-16le", "utf-16be"):
+        return _transcoded(payload, header) if looks_like_utf_16(payload[:HEADER_LENGTH]) == header else _undeclared(payload, FAULT_LABEL)
+    declared = header or prescan(payload)
+    if not declared or declared == REPLACEMENT:
+        # A page in an encoding that browsers refuse (HZ, ISO-2022-KR) is read for what is ASCII in it.
+        return _undeclared(payload, *((FAULT_LABEL,) if declared else ()))
+    if payload.isascii() and declared != "iso-2022-jp":
+        return Decoded(payload, declared)
+    if declared == UTF_8:
+        return _declared_utf_8(payload, prescan(payload) if header else "")
+    return _declared_legacy(payload, declared)
+
+
+def label_in_header(content_type: str) -> str:
+    """The encoding that a Content-Type header names, "" if none that is known."""
+    match = _CHARSET_PARAMETER.search(content_type)
+    return encoding_of(match[1]) if match else ""
+
+
+def prescan(payload: bytes) -> str:
+    """The encoding that the page itself declares in its first 1,024 bytes (WHATWG HTML section 13.2.3.2), "" if none."""
+    head = payload[:PRESCAN_LENGTH]
+    if b"<?xml" in head[:64] and (match := _XML_DECLARATION.match(head)):
+        name = encoding_of(match[1].decode("ascii", "ignore"))
+        if name:
+            return UTF_8 if name.startswith("utf-16") else name
+    if b"<!--" in head:
+        head = _COMMENT.sub(b" ", head)
+    for tag in _META.finditer(head):
+        name = _declared_by_meta(tag[1])
+        if name:
+            if name.startswith("utf-16"):
+                return UTF_8
+            return "windows-1252" if name == USER_DEFINED else name
+    return ""
+
+
+def _declared_by_meta(attributes: bytes) -> str:
+    values: dict[str, str] = {}
+    for key, double, single, bare in _ATTRIBUTE.findall(attributes):
+        values.setdefault(key.decode("latin-1").lower(), (double or single or bare).decode("latin-1"))
+    if "charset" in values:
+        return encoding_of(values["charset"])
+    if values.get("http-equiv", "").lower() == "content-type":
+        return label_in_header(values.get("content", ""))
+    return ""
+
+
+def _as_utf_8(data: bytes, *faults: str) -> Decoded:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return Decoded(data.decode(errors="replace").encode(), UTF_8, (*faults, FAULT_BYTES))
+    return Decoded(data, UTF_8, faults)
+
+
+def _transcoded(payload: bytes, encoding: str, *faults: str) -> Decoded:
+    if encoding == USER_DEFINED:
+        return Decoded(payload.decode("latin-1").translate(_USER_DEFINED_TABLE).encode(), encoding, faults)
+    text = payload.decode(codec_of(encoding), "replace")
+    if "\ufffd" in text:
+        faults = (*faults, FAULT_BYTES)
+    return Decoded(text.encode("utf-8", "replace"), encoding, faults)
+
+
+def _undeclared(payload: bytes, *faults: str) -> Decoded:
+    wide = looks_like_utf_16(payload[:HEADER_LENGTH])
+    if wide:
+        return _transcoded(payload, wide, *faults)
+    if payload.isascii() and b"\x1b" not in payload:
+        return Decoded(payload, UTF_8, faults)
+    if _mostly_utf_8(payload) and not payload.isascii():
+        return _as_utf_8(payload, *faults)
+    encoding = detect(payload)
+    return _transcoded(payload, encoding, *faults) if encoding != UTF_8 else _as_utf_8(payload, *faults)
+
+
+def _mostly_utf_8(payload: bytes) -> bool:
+    """Valid UTF-8, or UTF-8 with a few broken bytes (a cut sequence, a pasted Latin-1 word)."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        text = payload.decode(errors="replace")
+        broken = text.count("\ufffd")
+        return broken < BROKEN_SHARE * _count_non_ascii(text)
+    return True
+
+
+def _count_non_ascii(text: str) -> int:
+    return len(text) - len(text.encode("ascii", "ignore"))
+
+
+def _declared_utf_8(payload: bytes, also_declared: str) -> Decoded:
+    if _mostly_utf_8(payload):
+        return _as_utf_8(payload)
+    if also_declared and also_declared != UTF_8:  # the header says UTF-8, the page knows better
+        other = _transcoded(payload, also_declared, FAULT_LABEL)
+        if FAULT_BYTES not in other.faults:
+            return other
+    return _undeclared(payload, FAULT_LABEL)
+
+
+def _declared_legacy(payload: bytes, declared: str) -> Decoded:
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        pass
+    else:
+        sequences = _count_non_ascii(text)
+        if sequences >= SURE_SEQUENCES or (declared not in MULTI_BYTE and sequences):
+            return Decoded(payload, UTF_8, (FAULT_LABEL,))
+    decoded = _transcoded(payload, declared)
+    if declared in MULTI_BYTE:
+        if FAULT_BYTES not in decoded.faults:
+            return decoded
+        text = decoded.data.decode()
+        if text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text):
+            return decoded
+        return _undeclared(payload, FAULT_LABEL)
+    if declared == "windows-1252" and len(_NON_ASCII.findall(payload)) > SUSPECT_SHARE * len(_LETTERS.findall(_without_tags(payload))):
+        return _undeclared(payload, FAULT_LABEL)
+    return decoded
+
+
+def _without_tags(payload: bytes) -> bytes:
+    return re.sub(rb"<[^<>]*>", b" ", payload)

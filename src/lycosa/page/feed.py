@@ -1,0 +1,130 @@
+"""Feeds and other XML, read for title, text and links (RSS 0.9 to 2.0, Atom RFC 4287, RDF; any other XML for its text).
+
+expat reads it: events, no tree, no entity of the document's own (an entity declaration ends the reading, so there is nothing
+to expand), no external anything. Broken XML gives what stood before the fault.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from xml.parsers import expat
+
+from selectolax.lexbor import LexborHTMLParser
+
+from lycosa.core.records import LinkKind
+from lycosa.page.walk import Found, FoundLink, fold
+
+_MARKUP: Final = frozenset({"description", "summary", "content", "encoded", "subtitle"})  # HTML inside text
+_DATES: Final = frozenset({"pubDate", "published", "date", "issued", "lastBuildDate", "updated"})
+_ENTRIES: Final = frozenset({"item", "entry"})
+_MAX_DEPTH = 1_000  # deeper elements are read as text of this level
+
+
+def read(data: bytes) -> Found:
+    """Read XML in UTF-8. Never raises."""
+    reader = _Reader()
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.EntityDeclHandler = reader.entity
+    try:
+        parser.Parse(data.lstrip(), True)
+    except expat.ExpatError:
+        reader.close()
+    return reader.found
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.found = Found()
+        self._pieces: list[str] = []
+        self._depth = 0
+        self._in_entry = 0
+        self._title = ""  # of the entry that is being read
+        self._entry_links: list[FoundLink] = []
+        self._stopped = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.close()
+        self._depth += 1
+        name = _local(tag)
+        if name in _ENTRIES:
+            self._in_entry = self._depth
+            self._title = ""
+            self._entry_links = []
+            about = attributes.get("rdf:about")
+            if about and not about.startswith("urn:"):
+                self._link(LinkKind.A, about, "")
+        elif name == "link" and attributes.get("href"):
+            rel = " ".join(attributes.get("rel", "alternate").lower().split())
+            if rel == "alternate":
+                self._link(LinkKind.A, attributes["href"], "")
+            elif rel == "self":
+                self._link(LinkKind.FEED, attributes["href"], rel)
+        elif name == "enclosure" and attributes.get("url"):
+            self._link(LinkKind.REQUISITE, attributes["url"], "enclosure")
+
+    def end(self, tag: str) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        name = _local(tag)
+        if name == "link":
+            if text.strip():
+                self._link(LinkKind.A, text.strip(), "")
+        elif name in _DATES:
+            if text.strip() and len(self.found.times) < 1:
+                self.found.times.append((text.strip(), True))
+        elif name == "title" and not self._in_entry and not self.found.title:
+            self.found.title = fold(text)
+            self._line(text)
+        elif name == "title" and self._in_entry:
+            self._title = fold(text)
+            self._line(text)
+        elif name in _MARKUP and "<" in text:
+            self._markup(text)
+        else:
+            self._line(text)
+        if name in _ENTRIES and self._in_entry == self._depth:
+            for link in self._entry_links:
+                link.anchor = link.anchor or self._title[:500]
+            self._in_entry = 0
+        self._depth -= 1
+
+    def text(self, text: str) -> None:
+        self._pieces.append(text)
+
+    def entity(self, name: str, *_: object) -> None:
+        raise expat.ExpatError(f"entity {name} declared")
+
+    def close(self) -> None:
+        """Text that stands before or after child elements is a line of its own."""
+        if self._pieces:
+            self._line("".join(self._pieces))
+            self._pieces.clear()
+
+    def _line(self, text: str) -> None:
+        folded = fold(text)
+        if folded:
+            self.found.lines.append(folded)
+
+    def _link(self, kind: LinkKind, href: str, rel: str) -> None:
+        link = FoundLink(kind, href, rel)
+        self.found.links.append(link)
+        if self._in_entry and kind is LinkKind.A:
+            self._entry_links.append(link)
+
+    def _markup(self, text: str) -> None:
+        body = LexborHTMLParser(text).body
+        if body is None:
+            return
+        for item in body.css("a[href]"):
+            href = item.attributes.get("href")
+            if href:
+                self.found.links.append(FoundLink(LinkKind.A, href, "", fold(item.text())[:500]))
+        self._line(body.text(separator=" "))
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition(":")[2]

@@ -1,0 +1,145 @@
+"""What a payload is: which of the formats that we read, by its declared media type and by its first bytes.
+
+The declared type is believed where it names something we read; the bytes decide where it is missing, says nothing, or is
+plainly wrong (WHATWG MIME Sniffing, sections 5 and 7, cut down to what a text robot needs).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+
+class Format(StrEnum):
+    """How a payload is read."""
+
+    HTML = "html"
+    XHTML = "xhtml"
+    XML = "xml"  # feeds and other XML
+    TEXT = "text"
+    BINARY = "binary"  # declared as one of the above, but its bytes say otherwise
+    OTHER = "other"  # nothing we read
+
+
+_DECLARED = {
+    "text/html": Format.HTML,
+    "application/xhtml+xml": Format.XHTML,
+    "text/plain": Format.TEXT,
+    "text/xml": Format.XML,
+    "application/xml": Format.XML,
+    "application/rss+xml": Format.XML,
+    "application/atom+xml": Format.XML,
+    "application/rdf+xml": Format.XML,
+    "application/x-rss+xml": Format.XML,
+    "application/vnd.wap.xhtml+xml": Format.XHTML,
+}
+_SAYS_NOTHING = frozenset(
+    {
+        "",
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/x-unknown",
+        "application/unknown",
+        "unknown/unknown",
+        "*/*",
+        "none",
+    }
+)
+
+HEADER_LENGTH = 1445  # bytes that decide: "resource header", MIME Sniffing section 5.2
+_BINARY_BYTES = bytes([*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)])  # section 3, "binary data byte"
+_BINARY_SHARE = 0.05  # random bytes have .1; text with stray control characters stays far below
+_MAGIC = (
+    b"\x89PNG\r\n\x1a\n",
+    b"GIF8",
+    b"\xff\xd8\xff",
+    b"RIFF",
+    b"%PDF-",
+    b"PK\x03\x04",
+    b"\x1f\x8b\x08",
+    b"BZh",
+    b"\xfd7zXZ\x00",
+    b"7z\xbc\xaf\x27\x1c",
+    b"Rar!\x1a\x07",
+    b"\x7fELF",
+    b"OggS",
+    b"ID3",
+    b"wOFF",
+    b"wOF2",
+    b"\x00\x00\x01\x00",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+    b"\x28\xb5\x2f\xfd",
+)
+_HTML_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->|<\?xml[^>]*>)*<(?:!doctype\s+html|html|head|body|title|script|meta|div|table|h1|p|a|br|b|style|iframe)[\s/>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_HTML_ANYWHERE = re.compile(rb"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)
+_XML_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml\s|<rss[\s>]|<feed[\s>]|<rdf:RDF[\s>])")
+_HTML_DOCUMENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->)*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
+_XHTML = re.compile(rb"<html[\s>]", re.IGNORECASE)
+_BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def media_type(content_type: str) -> str:
+    """The type and subtype of a Content-Type header in lower case, without parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def format_of(content_type: str, payload: bytes) -> Format:
+    """The format to read a payload in. Never raises."""
+    declared_type = media_type(content_type)
+    head = payload[:HEADER_LENGTH]
+    declared = _DECLARED.get(declared_type)
+    if declared is None and declared_type.endswith("+xml") and not declared_type.startswith("image/"):
+        declared = Format.XML
+    if declared is None:
+        if _HTML_DOCUMENT_START.match(head):  # whatever it is said to be
+            return Format.HTML
+        if declared_type not in _SAYS_NOTHING and "/" in declared_type:
+            return Format.OTHER
+        return _sniff(head)
+    if is_binary(head):
+        return Format.BINARY
+    if declared is Format.HTML and _XML_START.match(head) and not _XHTML.search(head):
+        return Format.XML if re.search(rb"<(?:rss|feed|rdf:RDF|urlset|sitemapindex)[\s>]", head) else Format.HTML
+    if declared is not Format.HTML and _HTML_DOCUMENT_START.match(head):
+        return Format.HTML if declared is not Format.XHTML else Format.XHTML
+    if declared is Format.XML and _XHTML.search(head) and not re.search(rb"<(?:rss|feed|rdf:RDF)[\s>]", head):
+        return Format.XHTML
+    return declared
+
+
+def _sniff(head: bytes) -> Format:
+    if is_binary(head):
+        return Format.OTHER
+    if _XML_START.match(head):
+        return Format.XHTML if _XHTML.search(head) else Format.XML
+    if _HTML_START.match(head):
+        return Format.HTML
+    return Format.TEXT if head.strip() else Format.HTML
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether the first bytes are no text in any encoding."""
+    if head.startswith(_BOMS):
+        return False
+    if head.startswith(_MAGIC):
+        return True
+    control = len(head) - len(head.translate(None, _BINARY_BYTES))
+    if control <= len(head) * _BINARY_SHARE:
+        return False
+    return not (_HTML_ANYWHERE.search(head) or looks_like_utf_16(head))
+
+
+def looks_like_utf_16(head: bytes) -> str:
+    """`utf-16le` or `utf-16be` for markup or Latin text in UTF-16 without a byte order mark, else ""."""
+    pairs = len(head) // 2
+    if pairs < 4 or head.count(0) < pairs * 0.6:
+        return ""
+    low, high = head[1 : 2 * pairs : 2].count(0), head[0 : 2 * pairs : 2].count(0)
+    if low > pairs * 0.6 and high < pairs * 0.1:
+        return "utf-16le"
+    if high > pairs * 0.6 and low < pairs * 0.1:
+        return "utf-16be"
+    return ""
