@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from lycosa.core.errors import ConfigError, UsageError
-from lycosa.core.units import format_duration, format_size, parse_duration_ms, parse_size
+from lycosa.core.units import format_duration, parse_duration_ms, parse_size, write_size
 
 VERSION = "0.1.0"
 
@@ -25,7 +25,7 @@ def _duration(value: object) -> object:
             return parse_duration_ms(value)
         except UsageError as error:
             raise ValueError(str(error)) from None
-    if value == 0:
+    if type(value) is int and value == 0:
         return 0
     raise ValueError("write a duration as text with its unit, as in '10s'")
 
@@ -36,11 +36,13 @@ def _size(value: object) -> object:
             return parse_size(value)
         except UsageError as error:
             raise ValueError(str(error)) from None
+    if type(value) is int and value == 0:
+        return 0
     raise ValueError("write a size as text with its unit, as in '10MiB'")
 
 
 DurationMs = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
-SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(format_size, when_used="json")]
+SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(write_size, when_used="json")]
 
 Scope = Literal["host", "domain", "prefix", "any"]
 
@@ -125,7 +127,10 @@ class Collection(_Section):
     deny: tuple[str, ...] = Field((), description="Regular expressions; a URL that one of them matches somewhere is not followed.")
     delay: DurationMs = Field(1_000, ge=0, description="Least pause between two fetches from a host.")
     courtesy_factor: float = Field(
-        10.0, ge=0, description="The pause is at least this many times the duration of the last transfer (Scooter's rule)."
+        10.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="The pause is at least this many times the duration of the last transfer (Scooter's rule).",
     )
     max_delay: DurationMs = Field(600_000, ge=0, description="Longest pause that delay and courtesy_factor may lead to.")
     connections: int = Field(30, ge=1, description="Connections at once for this collection.")
@@ -154,19 +159,21 @@ class Config(_Section):
 def parse_config(text: str, source: str = "lycosa.toml", overrides: tuple[str, ...] = ()) -> Config:
     """Read a configuration and apply `section.key=value` overrides (values are TOML, bare words are strings).
 
+    `collection.key=value` holds for every collection, and makes the collection `default` where none is configured.
+
     Raises:
         ConfigError: not TOML, an unknown key (with its line and the nearest known one), or a value out of bounds.
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{source}: {error}") from None
     for override in overrides:
-        _apply_override(data, override)
+        _apply_override(data, override, source)
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(problem, text, source) for problem in error.errors())) from None
+        raise ConfigError("\n".join(_explain(problem, text, source, overrides) for problem in error.errors())) from None
     names = [collection.name for collection in config.collection]
     for name in names:
         if names.count(name) > 1:
@@ -175,12 +182,12 @@ def parse_config(text: str, source: str = "lycosa.toml", overrides: tuple[str, .
         for pattern in (*collection.allow, *collection.deny):
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ConfigError(f"{source}: collection {collection.name!r}: {pattern!r} is not a regular expression: {error}") from None
     return config
 
 
-def _apply_override(data: dict[str, Any], override: str) -> None:
+def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
     path, equals, value = override.partition("=")
     parts = path.strip().split(".")
     if not equals or len(parts) != 2 or not all(parts):
@@ -193,16 +200,17 @@ def _apply_override(data: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override}: [{section}] has no setting {key!r}; {_nearest(key, list(model.model_fields))}")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         parsed = value.strip()
     annotation = str(model.model_fields[key].annotation)
     if annotation.startswith("tuple") and not isinstance(parsed, list):
         parsed = [parsed]
-    if section == "collection":
-        for collection in data.setdefault("collection", []):
-            collection[key] = parsed
-    else:
-        data.setdefault(section, {})[key] = parsed
+    tables = data.setdefault(section, [{}] if section == "collection" else {})
+    for table in tables if section == "collection" and isinstance(tables, list) else [tables]:
+        if not isinstance(table, dict) or (section == "collection" and table is tables):
+            brackets = "[[collection]]" if section == "collection" else f"[{section}]"
+            raise ConfigError(f"{source}: {section} is a table: write {brackets} and its settings below")
+        table[key] = parsed
 
 
 def _sections() -> dict[str, type[_Section]]:
@@ -214,33 +222,50 @@ def _nearest(word: str, known: list[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
 
 
-def _explain(problem: Any, text: str, source: str) -> str:
-    location = [part for part in problem["loc"] if isinstance(part, str)]
-    key = location[-1] if location else ""
-    occurrence = next((part for part in problem["loc"] if isinstance(part, int)), 0)
-    where = f"{source}{_line_of(text, location, occurrence)}: {'.'.join(str(part) for part in problem['loc'])}"
+def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -> str:
+    location = problem["loc"]
+    names = [part for part in location if isinstance(part, str)]
+    setting = ".".join(names[:2])
+    override = next((given for given in reversed(overrides) if given.partition("=")[0].strip() == setting), None)
+    where = f"{source}{_line_of(text, location)}" if override is None else f"--set {override}"
+    where = f"{where}: {'.'.join(str(part) for part in location)}"
     if problem["type"] == "extra_forbidden":
-        section = _sections().get(location[0]) if len(location) > 1 else None
+        section = _sections().get(names[0]) if len(names) > 1 else None
         known = list(section.model_fields) if section else list(Config.model_fields)
-        return f"{where}: unknown setting {key!r}; {_nearest(key, known)}"
+        return f"{where}: unknown setting {names[-1]!r}; {_nearest(names[-1], known)}"
     message = problem["msg"].removeprefix("Value error, ")
     return f"{where}: {message} (given: {problem.get('input')!r})"
 
 
-def _line_of(text: str, location: list[str], occurrence: int) -> str:
-    """`, line N` of a key in the TOML text, found by walking its table headers; empty where it came from --set."""
-    if not location:
+def _line_of(text: str, location: tuple[str | int, ...]) -> str:
+    """`, line N` of the statement that sets `location`; empty where no line is found.
+
+    It is the last line that holds the key's name and before which the file is whole TOML that does not set it yet:
+    this way dotted keys, inline tables and texts over several lines need no rules of their own.
+    """
+    names = [part for part in location if isinstance(part, str)]
+    if not names:
         return ""
-    section = location[0] if len(location) > 1 else ""
-    key = location[-1]
-    current, seen = "", -1
-    for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?", line)
-        if header:
-            current = header[1]
-            seen += current == section
-            if len(location) == 1 and current == key:
-                return f", line {number}"
-        elif current == section and re.match(rf"\s*{re.escape(key)}\s*=", line) and (not section or seen == max(occurrence, 0)):
-            return f", line {number}"
-    return ""
+    found = ""
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if names[-1] not in line:
+            continue
+        try:
+            before = tomllib.loads("".join(lines[:number]))
+        except tomllib.TOMLDecodeError:
+            continue  # inside a text or an array of several lines
+        if _is_set(before, location):
+            break
+        if not line.lstrip().startswith("#"):
+            found = f", line {number + 1}"
+    return found
+
+
+def _is_set(data: Any, location: tuple[str | int, ...]) -> bool:
+    for part in location:
+        held = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if not held:
+            return False
+        data = data[part]
+    return True

@@ -1,42 +1,50 @@
-"""Durations and sizes with their units: `10s`, `1.5h`, `64MiB`. Reading and writing are inverse."""
+"""Durations and sizes with their units: `10s`, `1.5h`, `64MiB`.
+
+`format_duration` and `write_size` are exact, reading gives back what was written; `format_size` rounds, for people.
+"""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from lycosa.core.errors import UsageError
 
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZES_BY_LOWER = {unit.lower(): size for unit, size in _SIZES.items()}
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+_PART = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([a-zA-Z]+)\s*")
+_LIMIT = 2**53
+"""Milliseconds (285,000 years) or bytes (8 PiB): what every reader of JSON still holds exactly."""
 
 
 def parse_duration_ms(text: str) -> int:
     """`"1m30s"` -> 90000. Units: ms s m (min) h d w; `0` needs none.
 
     Raises:
-        UsageError: no unit, an unknown unit, or a negative value.
+        UsageError: no unit, an unknown unit, a negative value, or more than 285,000 years.
     """
     stripped = text.strip()
     if re.fullmatch(r"0+(\.0+)?", stripped):
         return 0
-    position, total = 0, 0.0
+    position, total = 0, Decimal(0)
     while position < len(stripped):
         match = _PART.match(stripped, position)
         unit = _DURATION_MS.get(match[2].lower()) if match else None
         if match is None or unit is None:
             raise UsageError(f"{text!r} is not a duration: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d")
-        total += float(match[1]) * unit
+        total += Decimal(match[1]) * unit
         position = match.end()
     if not stripped:
         raise UsageError("a duration is empty: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d")
+    if total > _LIMIT:
+        raise UsageError(f"{text!r} is longer than any duration that makes sense here")
     return round(total)
 
 
 def format_duration(milliseconds: float) -> str:
-    """90000 -> `"1m30s"`; the two largest units that matter, `parse_duration_ms` reads it back."""
+    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, `parse_duration_ms` reads it back. Not for negatives."""
     rest = round(milliseconds)
     if rest < 1_000:
         return f"{rest}ms" if rest else "0s"
@@ -56,22 +64,33 @@ def parse_size(text: str) -> int:
     """`"64MiB"` -> 67108864 (bytes). Units: B KB MB GB KiB MiB GiB TiB, in any case; `0` needs none.
 
     Raises:
-        UsageError: no unit or an unknown one.
+        UsageError: no unit, an unknown one, a negative value, or more than 8 PiB.
     """
     stripped = text.strip()
     if stripped == "0":
         return 0
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]+)", stripped)
+    match = _PART.fullmatch(stripped)
     unit = _SIZES_BY_LOWER.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise UsageError(f"{text!r} is not a size: write a number and a unit, as in 512KiB, 10MiB, 2GB")
-    return round(float(match[1]) * unit)
+    size = Decimal(match[1]) * unit
+    if size > _LIMIT:
+        raise UsageError(f"{text!r} is larger than any size that makes sense here")
+    return round(size)
+
+
+def write_size(size: int) -> str:
+    """65536 -> `"64KiB"`, 1500 -> `"1500B"`: exact, in the largest binary unit that divides it."""
+    if size == 0:
+        return "0B"
+    unit = next(unit for unit in ("TiB", "GiB", "MiB", "KiB", "B") if size % _SIZES[unit] == 0)
+    return f"{size // _SIZES[unit]}{unit}"
 
 
 def format_size(size: float) -> str:
     """10485760 -> `"10MiB"`: binary units, at most one decimal, for people."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
+        if size < 1023.5:  # what would round to 1024 is written in the next unit
             return f"{size:.0f}{unit}" if unit == "B" or size >= 100 else f"{size:.1f}{unit}".replace(".0", "")
         size /= 1024
     return f"{size:.1f}TiB"
