@@ -22,20 +22,27 @@ _CODECS = {
     "gb2312": "gb18030",
     "gbk": "gb18030",
     "euc_kr": "cp949",
+    "shift_jis": "cp932",
 } | {
     name: name
     for name in (
         *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
         *(f"cp{page}" for page in (866, 874, 932, 949, *range(1250, 1259))),
-        *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "big5", "big5hkscs", "gb18030", "euc_jp", "shift_jis", "iso2022_jp"),
+        *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "big5", "big5hkscs", "gb18030", "euc_jp", "iso2022_jp"),
     )
 }
+
+_WITHOUT_PYTHON_NAME = {"windows-874": "cp874", "windows-31j": "cp932", "iso-8859-8-i": "iso8859-8", "x-mac-cyrillic": "mac-cyrillic"}
+_SHIFT_JIS = str.maketrans("\u2212\u00a5\u203e", "\uff0d\\~")  # the standard's Shift_JIS encoder, steps 4 to 6
 
 
 def codec_for(encoding: str) -> str | None:
     """The Python codec to encode queries with; None for UTF-8, which UTF-16 and unknown encodings use too."""
     if not encoding or encoding == "utf-8" or not encoding.isascii():
         return None
+    known = _WITHOUT_PYTHON_NAME.get(encoding.lower())
+    if known is not None:
+        return known
     try:
         return _CODECS.get(codecs.lookup(encoding).name)
     except (LookupError, ValueError):
@@ -53,6 +60,8 @@ def encode_query(href: str, codec: str) -> str:
 
 def _percent(text: str, codec: str) -> str:
     written: list[str] = []
+    if codec == "cp932":
+        text = text.translate(_SHIFT_JIS)
     while text:
         try:
             encoded, lacking, text = text.encode(codec), "", ""
