@@ -7,6 +7,9 @@ import gzip
 import io
 import itertools
 import os
+import signal
+import subprocess
+import sys
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
@@ -29,6 +32,7 @@ from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
 from tests.archive.exchanges import AT, HEAD, REQUEST, failure, pair
 
+ROOT = Path(__file__).parents[2]
 RELATIVE = "data/00000001-1/archive.warc.gz"
 
 
@@ -277,13 +281,98 @@ def test_a_full_disk_leaves_whole_exchanges_and_says_so(tmp_path: Path, monkeypa
         return real_write(file, data[:taken])
 
     monkeypatch.setattr("lycosa.archive.writer.os.write", write_until_full)
-    with pytest.raises(WorkError, match=r"No space left on device after \d+ bytes.*cut back"):
+    with pytest.raises(WorkError, match=r"No space left on device after \d+ bytes.*is whole"):
         writer.append(*pair("http://www.example.org/b"))
     assert writer.size == size == path.stat().st_size
     monkeypatch.undo()
     writer.append(*pair("http://www.example.org/c"))
     writer.close()
     assert [stored.exchange.url for stored in read_exchanges(path)] == ["http://www.example.org/a", "http://www.example.org/c"]
+
+
+LIMITED = """
+import os, resource, sys
+from pathlib import Path
+from lycosa.archive.writer import WarcWriter
+from lycosa.core.errors import WorkError
+from tests.archive.exchanges import pair
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+writer = WarcWriter(Path(sys.argv[1]), relative_path="a", info={})
+for number in range(100):
+    try:
+        writer.append(*pair(f"http://a.example/{number}", body=os.urandom(3_000)))
+    except WorkError as error:
+        print(number, writer.size, error)
+        writer.append(*pair("http://a.example/small"))
+        break
+writer.close()
+"""
+
+
+def test_a_limit_of_the_system_is_met_as_a_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    run = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
+    count, size, message = run.stdout.split(" ", 2)
+    assert "File too large" in message
+    assert 15_000 < int(size) < path.stat().st_size <= 20_000
+    found = [stored.exchange.url for stored in read_exchanges(path)]
+    assert found == [*(f"http://a.example/{number}" for number in range(int(count))), "http://a.example/small"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from lycosa.archive.writer import WarcWriter
+from tests.archive.exchanges import pair
+
+writer = WarcWriter(Path(sys.argv[1]), relative_path="a", info={})
+for number in range(10_000_000):
+    writer.append(*pair(f"http://a.example/{number}", body=os.urandom(20_000)))
+    os.write(1, b"%d\\n" % number)
+"""
+
+
+def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
+    for kill_after in (1, 23, 57):
+        path = tmp_path / f"{kill_after}.warc.gz"
+        with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout is not None
+            for _ in range(kill_after):
+                process.stdout.readline()
+            process.send_signal(signal.SIGKILL)
+            said = kill_after + process.stdout.read().count(b"\n")
+        found = [stored.exchange.url for stored in read_exchanges(path)]
+        assert found == [f"http://a.example/{number}" for number in range(len(found))]
+        assert said <= len(found) <= said + 1
+
+
+def test_nothing_follows_a_tail_that_could_not_be_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.warc.gz"
+    writer = new_writer(path)
+    writer.append(*pair())
+    real_write = os.write
+
+    def fail_half_way(file: int, data: memoryview) -> int:
+        if len(data) < 500:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real_write(file, data[:500])
+
+    def fail(file: int, length: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("lycosa.archive.writer.os.write", fail_half_way)
+    monkeypatch.setattr("lycosa.archive.writer.os.ftruncate", fail)
+    with pytest.raises(WorkError, match="Input/output error"):
+        writer.append(*pair("http://www.example.org/b"))
+    monkeypatch.undo()
+    with pytest.raises(WorkError, match="start a new file"):
+        writer.append(*pair("http://www.example.org/c"))
+    writer.close()
+    with pytest.raises(ValueError, match="is closed"):
+        writer.append(*pair("http://www.example.org/d"))
+    assert path.stat().st_size > writer.size
+    assert [stored.exchange.url for stored in read_exchanges(path)] == ["http://www.example.org/a"]
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

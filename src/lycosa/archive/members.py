@@ -18,6 +18,7 @@ from lycosa.archive.record import RECORD_LIMIT_BYTES
 from lycosa.core.errors import ArchiveError
 
 _WINDOW = 1 << 17
+_LARGEST_WINDOW = 1 << 24
 _FIELDS_LIMIT = 1 << 20  # the WARC fields of one record; ours take under 1 KiB plus the URL
 _MAGIC = b"\x1f\x8b\x08"
 _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub forgets that it is a class
@@ -91,7 +92,7 @@ def read_record(path: str | Path, offset: int, length: int) -> Record:
     Raises:
         ArchiveError: there is no whole record of that size; it names the file and the offset.
     """
-    with RecordFile(path) as source:
+    with RecordFile(path, window_bytes=min(max(length, 1), _LARGEST_WINDOW)) as source:
         record = source.read(offset)
     if record.length != length:
         raise ArchiveError(f"{path}: the record at offset {offset} has {record.length} bytes, not {length}; run `lycosa check`")
@@ -117,8 +118,9 @@ class RecordFile:
         ArchiveError: it cannot be opened.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, window_bytes: int = _WINDOW) -> None:
         self.path = path
+        self._window_bytes = window_bytes
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -164,7 +166,7 @@ class RecordFile:
         inside = offset - self._start
         if not 0 <= inside < len(self._window):
             try:
-                self._window, self._start, inside = os.pread(self._file, _WINDOW, offset), offset, 0
+                self._window, self._start, inside = os.pread(self._file, self._window_bytes, offset), offset, 0
             except OSError as error:
                 raise ArchiveError(f"{self.path} cannot be read at offset {offset}: {error.strerror}") from error
         return memoryview(self._window)[inside:]

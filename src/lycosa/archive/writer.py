@@ -104,6 +104,7 @@ class WarcWriter:
         except OSError as error:
             raise WorkError(f"{self.path} cannot be made as a new WARC file: {error.strerror}") from error
         self._open = True
+        self._torn = False
         self._write(warcinfo_record(self._warcinfo_id, (clock or SystemClock()).now_ms(), relative_path, info))
 
     def append(self, exchange: Exchange, visit: Visit, *, revisit_of: RevisitTarget | None = None) -> None:
@@ -115,8 +116,10 @@ class WarcWriter:
         Raises:
             WorkError: the disk is full or fails (the file is cut back to the last whole exchange), or the body is larger
                 than one record may be.
-            ValueError: the body is not the one that `revisit_of` stands for, or another URL's.
+            ValueError: the body is not the one that `revisit_of` stands for, or another URL's; or the writer is closed.
         """
+        if not self._open:
+            raise ValueError(f"{self.path} is closed")
         if len(exchange.body) > RECORD_LIMIT_BYTES - (1 << 20):
             raise WorkError(f"{exchange.url}: a body of {len(exchange.body)} bytes is too large for one record; lower fetch.max_body")
         if revisit_of is not None:
@@ -192,17 +195,25 @@ class WarcWriter:
             os.close(self._file)
 
     def _write(self, data: bytes) -> None:
+        if self._torn:
+            raise WorkError(f"{self.path} ends in a part of an exchange that could not be cut off: start a new file")
         view, done = memoryview(data), 0
         try:
             while done < len(data):
                 done += os.write(self._file, view[done:])
         except OSError as error:
-            os.ftruncate(self._file, self.size)
+            self._cut_back()
             raise WorkError(
-                f"{self.path}: {error.strerror} after {self.size} bytes; the file was cut back to its last whole exchange. "
-                "Free space (or raise the limit) and run again: nothing before this exchange is lost"
+                f"{self.path}: {error.strerror} after {self.size} bytes; what was appended before this exchange is whole. "
+                "Free space on the disk (or raise the limit) and run again"
             ) from error
         self.size += done
+
+    def _cut_back(self) -> None:
+        try:
+            os.ftruncate(self._file, self.size)
+        except OSError:
+            self._torn = True  # readers pass over a torn tail, but nothing may follow it
 
 
 def sync_folder(folder: Path) -> None:
