@@ -22,6 +22,7 @@ CLAIM, COMMIT, RELEASE, MERGE = "claim", "commit", "release", "merge"
 KINDS = frozenset({CLAIM, COMMIT, RELEASE, MERGE})
 """The kinds of entry of workspace format 1, closed: a further kind is a further format. A merge replaces files and changes no fact."""
 
+_HIGHEST_PARTITION = 2**16 - 1
 _NAME = re.compile(r"^(\d{8,})\.json$")
 
 
@@ -152,7 +153,7 @@ def encode_entry(entry: Entry) -> bytes:
         "counters": dict(entry.counters),
         "settings": dict(entry.settings),
     }
-    kept = {key: value for key, value in document.items() if value not in ("", [], {})}
+    kept = {key: value for key, value in document.items() if key in _REQUIRED or value not in ("", [], {})}
     return (json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 
@@ -165,13 +166,13 @@ def decode_entry(content: bytes, number: int) -> Entry:
     where = entry_path(number)
     try:
         document = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise WorkspaceError(
             f"{where} is damaged: it is not JSON; restore it from a backup, or run `lycosa check` to see what it held"
         ) from None
     if not isinstance(document, dict):
         raise WorkspaceError(f"{where} is damaged: it is not a JSON object; run `lycosa check`")
-    kind = document.get("kind")
+    kind = str(document.get("kind"))
     unknown = sorted(set(document) - _FIELDS)
     if kind not in KINDS or unknown:
         what = f"the kind {kind!r}" if kind not in KINDS else f"the field {unknown[0]!r}"
@@ -186,7 +187,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
             number=_integer(document["number"]),
             claim=_integer(document["claim"]),
             worker=_text(document.get("worker", "")),
-            partitions=tuple(p for first, last in document.get("partitions", []) for p in range(_integer(first), _integer(last) + 1)),
+            partitions=_partitions(document.get("partitions", [])),
             files={table: tuple(map(_file_in, files)) for table, files in document.get("files", {}).items()},
             warcs=tuple(map(_file_in, document.get("warcs", []))),
             indexes=tuple(map(_file_in, document.get("indexes", []))),
@@ -204,6 +205,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
     return entry
 
 
+_REQUIRED = frozenset({"kind", "number", "attempt", "claim", "at"})
 _FIELDS = frozenset(Entry.__dataclass_fields__)
 
 
@@ -228,6 +230,15 @@ def _integer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{value!r} is not a whole number")
     return value
+
+
+def _partitions(ranges: list[list[int]]) -> tuple[int, ...]:
+    found: list[int] = []
+    for first, last in ranges:
+        if not 0 <= _integer(first) <= _integer(last) <= _HIGHEST_PARTITION:
+            raise ValueError(f"{first} to {last} are no partitions")
+        found.extend(range(first, last + 1))
+    return tuple(found)
 
 
 def _ranges(partitions: tuple[int, ...]) -> list[list[int]]:

@@ -1,0 +1,84 @@
+"""Small real workspaces: visits with keys that hold, pages, WARCs written by the archive's own writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from lycosa.archive.writer import WarcWriter
+from lycosa.core.records import Exchange, HostRow, Link, LinkKind, Page, UrlId, UrlRow, UrlState, Visit
+from lycosa.store.claim import Claim
+from lycosa.store.tables import Buffers
+from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
+
+START_MS = 1_700_000_000_000
+
+
+def identify(workspace: Workspace, url: str) -> UrlId:
+    return Identifier(workspace.domains, workspace.partitions).identify(url)
+
+
+def make_visit(url: UrlId, *, at: int = START_MS, collection: str = "default", kind: str = "page") -> Visit:
+    return Visit(url.url, url.host, url.partition, url.host_key, url.url_key, kind, collection, 1, at, 12, http_status=200)
+
+
+def make_page(number: int, targets: Iterable[str] = ()) -> Page:
+    text = f"Page {number}\nText of page {number}"
+    links = [Link(target, f"to {target}", "", LinkKind.A, place) for place, target in enumerate(targets)]
+    return Page(title=f"Page {number}", text=text, main_text=text, language="en", language_score=0.9, links=links)
+
+
+def make_exchange(url: str, body: bytes, at: int = START_MS) -> Exchange:
+    return Exchange(
+        url,
+        "page",
+        at,
+        12,
+        ip="127.0.0.1",
+        protocol="http/1.1",
+        request_head=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        response_head=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+        body=body,
+        status=200,
+    )
+
+
+def url_row(url: UrlId, state: str = UrlState.KNOWN, **more: object) -> UrlRow:
+    row = UrlRow(url, "default", 1, state=state, first_seen_at=START_MS, state_at=START_MS)
+    for name, value in more.items():
+        setattr(row, name, value)
+    return row
+
+
+def rows_only(workspace: Workspace, urls: Iterable[str]) -> Buffers:
+    """Rows of `urls` and nothing else: enough for what does not look at archives."""
+    buffers = Buffers()
+    for url in urls:
+        buffers.add_url(url_row(identify(workspace, url)))
+    return buffers
+
+
+def commit_urls(workspace: Workspace, claim: Claim, urls: Iterable[str], **more: object) -> int:
+    return claim.commit(claim.next_folder(), rows_only(workspace, urls).mapping(), **more)  # type: ignore[arg-type]
+
+
+def commit_pages(workspace: Workspace, claim: Claim, numbers: Iterable[int], *, host: str = "www.example.org", at: int = START_MS) -> int:
+    """Commit whole pages as a worker does: archive, visits, pages, links, states, host, counters."""
+    folder, buffers = claim.next_folder(), Buffers()
+    writer = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    count = 0
+    for number in numbers:
+        url = identify(workspace, f"http://{host}/page{number}")
+        visit = make_visit(url, at=at + number)
+        writer.append(make_exchange(url.url, f"<p>{number}</p>".encode() * 20, at + number), visit)
+        page = make_page(number, [f"http://{host}/page{number + 1}", f"http://{host}/page{number + 2}"])
+        buffers.add_visit(visit)
+        buffers.add_page(visit, page)
+        buffers.links.add_links(visit, page.links)
+        buffers.add_url(url_row(url, UrlState.VISITED, visited_at=visit.fetched_at, digest=visit.digest))
+        count += 1
+    first = identify(workspace, f"http://{host}/")
+    buffers.add_host(HostRow(host, first.partition, first.host_key, "example.org", START_MS, visited=count, pages=count))
+    writer.close(sync=True)
+    return claim.commit(folder, buffers.mapping(), warc=folder.warc, counters={"visits": count, "pages": count})

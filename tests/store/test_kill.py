@@ -1,0 +1,92 @@
+"""SIGKILL before every single step of claim, commit and release: the state is the old one or the new one, never a third."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from lycosa.store.check import verify
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.store.builders import commit_urls, rows_only
+
+# One process forks a child for each step; the child counts its calls and kills itself before the call of that number.
+SCRIPT = """
+    import json, os, shutil, signal, sys
+    from lycosa.store.workspace import Workspace
+    from tests.store.racing import FakeBuffer
+
+    origin, parquet, scenario = sys.argv[1:]
+    CALLS = ("fsync", "link", "mkdir", "unlink", "replace", "open", "stat", "listdir")
+
+    def arm(step):
+        left = [step]
+        def guarded(call):
+            def run(*arguments, **options):
+                left[0] -= 1
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*arguments, **options)
+            return run
+        for name in CALLS:
+            setattr(os, name, guarded(getattr(os, name)))
+
+    def work(root, step):
+        arm(step)
+        workspace = Workspace.open(root)
+        claim = workspace.claim("victim")
+        folder = claim.next_folder()
+        with open(workspace.path(folder.warc), "wb") as file:
+            file.write(b"exchanges")
+        claim.commit(folder, {"urls": FakeBuffer(open(parquet, "rb").read())}, warc=folder.warc, inbox=["a.json"], counters={"n": 1})
+        claim.release()
+
+    step, finished = 0, False
+    while not finished:
+        root = f"{origin}-{step}"
+        shutil.copytree(origin, root)
+        child = os.fork()
+        if child == 0:
+            work(root, step)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        assert status in (0, signal.SIGKILL), status
+        finished = status == 0
+        step += 1
+    print(json.dumps(step))
+"""
+
+
+def test_a_kill_before_any_step_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
+    origin = Workspace.create(str(tmp_path / "w"), partitions=8)
+    before = origin.claim("earlier")
+    commit_urls(origin, before, ["http://old.example.org/"])
+    before.release()
+    (Path(origin.storage.make_folder("inbox")) / "a.json").write_text("[]")
+    parquet = tmp_path / "urls.parquet"
+    rows_only(origin, ["http://new.example.org/"]).urls.write(str(parquet))
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), origin.root, str(parquet), "commit"]
+    steps = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert steps > 30
+    seen = set()
+    for step in range(steps):
+        workspace = Workspace.open(f"{origin.root}-{step}")
+        state = workspace.state()
+        urls = set(LiveTables(workspace, state).scan("urls").collect()["url"])
+        committed = state.counters["n"] == 1
+        assert urls == {"http://old.example.org/"} | ({"http://new.example.org/"} if committed else set())
+        report = verify(workspace)
+        assert not [finding for finding in report.findings if finding.severity == "error" and finding.where.startswith(("log", "data"))]
+        heir = workspace.claim("heir")
+        orphaned = bool(heir.orphans())
+        waiting = heir.inbox()
+        assert not (committed and orphaned)
+        assert waiting == ([] if committed else ["a.json"])
+        commit_urls(workspace, heir, ["http://after.example.org/"], orphans_used=[orphan.path for orphan in heir.orphans()])
+        assert workspace.state().rows("urls") == 2 + committed
+        seen.add((state.head, committed, orphaned))
+    assert {(head, committed) for head, committed, _ in seen} == {(3, False), (4, False), (5, True), (6, True)}
+    assert (4, False, True) in seen

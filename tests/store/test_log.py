@@ -1,0 +1,243 @@
+"""The log: create-if-absent, every unclear answer settled, entries refused when damaged or newer."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.core.errors import WorkspaceError
+from lycosa.store.claim import append
+from lycosa.store.log import CLAIM, COMMIT, KINDS, DataFile, Entry, Log, decode_entry, encode_entry, entry_path, new_attempt
+from lycosa.store.state import LogState
+from lycosa.store.storage import LocalStorage
+from lycosa.store.workspace import Workspace
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    storage = LocalStorage(str(tmp_path))
+    storage.make_folder("log")
+    return Log(storage)
+
+
+def draft(worker: str = "w", partitions: tuple[int, ...] = (0,)) -> Entry:
+    return Entry(kind=CLAIM, attempt=new_attempt(), at="2026-11-21T10:00:00Z", worker=worker, partitions=partitions)
+
+
+def no_newer(entry: Entry) -> None:
+    raise AssertionError(f"entry {entry.number} was not to be there")
+
+
+_names = st.text(max_size=12)
+_numbers = st.integers(0, 2**53)
+_files = st.builds(DataFile, _names, _numbers, _numbers, _names, st.integers(0, 9))
+_entries = st.builds(
+    Entry,
+    kind=st.sampled_from(sorted(KINDS)),
+    attempt=_names,
+    at=_names,
+    number=st.integers(1, 10**9),
+    claim=_numbers,
+    worker=_names,
+    partitions=st.sets(st.integers(0, 4095), max_size=20).map(lambda numbers: tuple(sorted(numbers))),
+    files=st.dictionaries(_names, st.lists(_files, min_size=1, max_size=2).map(tuple), max_size=2),
+    warcs=st.lists(_files, max_size=2).map(tuple),
+    indexes=st.lists(_files, max_size=2).map(tuple),
+    replaces=st.lists(_names, max_size=2).map(tuple),
+    orphans=st.lists(_names, max_size=2).map(tuple),
+    inbox=st.lists(_names, max_size=2).map(tuple),
+    applied=st.dictionaries(st.integers(0, 4095), _numbers, max_size=3),
+    counters=st.dictionaries(_names, st.integers(-5, 2**53), max_size=3),
+    settings=st.dictionaries(_names, st.dictionaries(_names, _names | st.booleans() | st.none(), max_size=2), max_size=2),
+)
+
+
+@given(_entries)
+def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
+    assert decode_entry(encode_entry(entry), entry.number) == entry
+
+
+@given(st.binary(max_size=80) | st.recursive(st.none() | _names | _numbers, lambda inner: st.lists(inner) | st.dictionaries(_names, inner)))
+def test_what_is_no_entry_is_refused_and_named(content: object) -> None:
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    with pytest.raises(WorkspaceError, match=r"log/00000007\.json"):
+        decode_entry(raw, 7)
+
+
+@given(_entries, st.data())
+def test_an_entry_with_a_wrong_value_is_refused(entry: Entry, data: st.DataObject) -> None:
+    document = json.loads(encode_entry(entry))
+    field = data.draw(st.sampled_from(sorted(document)))
+    document[field] = data.draw(st.sampled_from([None, 1.5, True, [[]], {"x": []}, [{"path": 1}]]))
+    try:
+        read = decode_entry(json.dumps(document).encode(), entry.number)
+    except WorkspaceError:
+        return
+    # Some values are right for some fields ({"x": []} as files): then it must say what the document says.
+    assert json.loads(encode_entry(read)).get(field, document[field]) == document[field]
+
+
+def test_entries_are_numbered_from_one_without_gaps(log: Log) -> None:
+    for number in range(1, 4):
+        assert log.append(draft(), seen=number - 1, on_newer=no_newer).number == number
+    assert [entry.number for entry in log.entries()] == [1, 2, 3]
+    assert [entry.number for entry in log.entries(2)] == [3]
+    assert log.numbers() == [1, 2, 3]
+    assert log.read(4) is None
+
+
+def test_a_taken_number_is_read_and_the_next_one_tried(log: Log) -> None:
+    first = log.append(draft("a"), seen=0, on_newer=no_newer)
+    read: list[Entry] = []
+    second = log.append(draft("b"), seen=0, on_newer=read.append)
+    assert read == [first]
+    assert second.number == 2
+    assert second.claim == 2
+
+
+def test_a_refusal_while_catching_up_writes_nothing(log: Log) -> None:
+    log.append(draft("a"), seen=0, on_newer=no_newer)
+
+    def refuse(entry: Entry) -> None:
+        raise WorkspaceError(f"not after {entry.worker}")
+
+    with pytest.raises(WorkspaceError, match="not after a"):
+        log.append(draft("b"), seen=0, on_newer=refuse)
+    assert log.numbers() == [1]
+
+
+def test_garbage_beside_the_log_is_passed_over(log: Log, tmp_path: Path) -> None:
+    log.append(draft(), seen=0, on_newer=no_newer)
+    for name in ("notes.txt", ".0123.aside", "2.json", "00000002.json.tmp", "00000003.JSON"):
+        (tmp_path / "log" / name).write_bytes(b"{torn")
+    (tmp_path / "log" / "folder").mkdir()
+    assert len(log.entries()) == 1
+    assert log.append(draft(), seen=1, on_newer=no_newer).number == 2
+
+
+@pytest.mark.parametrize("content", [b"", b'{"kind":"claim","num', b"\0" * 200, b"[]", b"\xff\xfe"])
+def test_a_torn_entry_stops_readers_and_writers_with_its_name(log: Log, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / entry_path(1)).write_bytes(content)
+    with pytest.raises(WorkspaceError, match=r"log/00000001\.json is damaged.*lycosa check"):
+        log.entries()
+    with pytest.raises(WorkspaceError, match="damaged"):
+        log.append(draft(), seen=0, on_newer=no_newer)
+
+
+@pytest.mark.parametrize("change", [{"kind": "snapshot"}, {"epoch": 7}])
+def test_what_a_newer_program_wrote_is_refused_with_the_remedy(log: Log, tmp_path: Path, change: dict[str, object]) -> None:
+    document = json.loads(encode_entry(log.append(draft(), seen=0, on_newer=no_newer)))
+    (tmp_path / entry_path(1)).write_text(json.dumps(document | change))
+    with pytest.raises(WorkspaceError, match=r"newer Lycosa.*pip install -U"):
+        log.entries()
+
+
+def test_a_renamed_entry_is_noticed(log: Log, tmp_path: Path) -> None:
+    log.append(draft(), seen=0, on_newer=no_newer)
+    (tmp_path / entry_path(1)).rename(tmp_path / entry_path(2))
+    with pytest.raises(WorkspaceError, match="says that it is entry 1"):
+        log.entries(1)
+
+
+def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def link_then_fail(source: str, target: str) -> None:
+        link(source, target)
+        raise OSError(errno.EIO, "the answer was lost")
+
+    monkeypatch.setattr(os, "link", link_then_fail)
+    entry = draft()
+    written = log.append(entry, seen=0, on_newer=no_newer)
+    assert (written.number, written.attempt) == (1, entry.attempt)
+    assert log.entries() == [written]
+
+
+def test_a_repeated_link_that_meets_its_own_name_is_a_success(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def link_twice(source: str, target: str) -> None:  # what a network file system does when it sends a request again
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_twice)
+    assert log.append(draft(), seen=0, on_newer=no_newer).number == 1
+    assert len(log.entries()) == 1
+
+
+@pytest.mark.parametrize("call", ["link", "fsync", "open"])
+def test_a_failure_before_the_entry_is_there_is_raised_and_leaves_nothing(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises(OSError, match="no space left"):
+            log.append(draft(), seen=0, on_newer=no_newer)
+    assert list((tmp_path / "log").iterdir()) == []
+    assert log.append(draft(), seen=0, on_newer=no_newer).number == 1
+
+
+def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # names, not power cuts, are at stake here
+    workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
+    workspace.storage.make_folder("log")
+    threads, rounds = 4, 300
+    won: list[list[Entry]] = [[] for _ in range(threads)]
+    start = threading.Barrier(threads)
+
+    def race(place: int) -> None:
+        state = LogState(Log(workspace.storage))
+        start.wait()
+        won[place].extend(append(state, draft(f"w{place}", (place,))) for _ in range(rounds))
+
+    racers = [threading.Thread(target=race, args=(place,)) for place in range(threads)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    entries = workspace.log.entries()
+    assert [entry.number for entry in entries] == list(range(1, threads * rounds + 1))
+    assert sorted((entry for part in won for entry in part), key=lambda entry: entry.number) == entries
+    assert {len(part) for part in won} == {rounds}
+
+
+RACE = """
+    import sys
+    from lycosa.store.workspace import Workspace
+    from tests.store.racing import FakeBuffer
+
+    workspace = Workspace.open(sys.argv[1])
+    partition, rounds = int(sys.argv[2]), int(sys.argv[3])
+    claim = workspace.claim(f"w{partition}", [partition])
+    for number in range(rounds):
+        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * number)}, counters={"rounds": 1})
+"""
+
+
+def test_processes_commit_side_by_side_and_lose_nothing(tmp_path: Path) -> None:
+    workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
+    rounds = 60
+    script = textwrap.dedent(RACE)
+    racers = [subprocess.Popen([sys.executable, "-c", script, workspace.root, str(place), str(rounds)]) for place in range(3)]
+    assert [racer.wait() for racer in racers] == [0, 0, 0]
+    state = workspace.state()
+    assert state.head == 3 * (rounds + 1)
+    assert state.counters == {"rounds": 3 * rounds}
+    assert {claim.worker: claim.commits for claim in state.claims.values()} == dict.fromkeys(("w0", "w1", "w2"), rounds)
+    commits = [entry for entry in workspace.log.entries() if entry.kind == COMMIT]
+    assert len({entry.files["urls"][0].path for entry in commits}) == 3 * rounds
+    for entry in commits:
+        assert workspace.storage.size(entry.files["urls"][0].path) == entry.files["urls"][0].bytes
