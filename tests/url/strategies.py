@@ -43,6 +43,8 @@ hosts = st.sampled_from(
         "a;b",
         "..",
     )
+) | st.lists(st.sampled_from((*"-.a1ßςİſﬁⅧ。%\u200d\u00ad\u0301א日Ａ", "xn--", "%C3%9F", "0x", "zca")) | st.characters(), max_size=5).map(
+    "".join
 )
 _path_pieces = st.sampled_from(
     (*"/aB9-._~!$&'()*+,;=:@|[]^{}<>\"% \\", "%41", "%7e", "%2e", "%2F", "%25", "%zz", "%a", "é", "中", "..", "/../", "//", "/")
