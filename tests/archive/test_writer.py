@@ -14,6 +14,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
+from lycosa.archive.members import read_records
 from lycosa.archive.reader import read_exchanges, read_response
 from lycosa.archive.record import RECORD_LIMIT_BYTES, field_value, gzip_record, new_record_id, warc_date
 from lycosa.archive.writer import RevisitTarget, WarcWriter, crawl_info, payload_digest
@@ -74,7 +76,7 @@ def test_golden_records(tmp_path: Path) -> None:
     written = gzip.decompress((tmp_path / "a.warc.gz").read_bytes())
     assert written == (Path(__file__).parent / "golden.warc").read_bytes()
     again = tmp_path / "b.warc.gz"
-    write(again, (exchange, visit))
+    write(again, (exchange, replace(visit, record_id="")))
     assert again.read_bytes() == (tmp_path / "a.warc.gz").read_bytes()
 
 
@@ -204,7 +206,19 @@ def test_revisit_records_name_what_they_repeat(tmp_path: Path) -> None:
     copy.append(stored_revisit.exchange, stored_revisit.visit, revisit_of=stored_revisit.revisit_of)
     copy.close()
     (again,) = read_exchanges(tmp_path / "b.warc.gz")
-    assert (again.revisit_of, again.visit.digest) == (target, visit.digest)
+    assert (again.revisit_of, again.visit.digest, again.visit.record_id) == (target, visit.digest, same_visit.record_id)
+
+
+def test_a_copied_exchange_keeps_its_record_id(tmp_path: Path) -> None:
+    write(tmp_path / "orphan.warc.gz", pair(), failure())
+    copy = WarcWriter(tmp_path / "copy.warc.gz", relative_path="copy", info={})
+    for stored in read_exchanges(tmp_path / "orphan.warc.gz"):
+        copy.append(stored.exchange, stored.visit)
+    copy.close()
+    before, after = (list(read_exchanges(tmp_path / name)) for name in ("orphan.warc.gz", "copy.warc.gz"))
+    assert [stored.visit.record_id for stored in before] == [stored.visit.record_id for stored in after]
+    assert [stored.exchange for stored in before] == [stored.exchange for stored in after]
+    assert len({record.id() for record in read_records(tmp_path / "copy.warc.gz")}) == 5
 
 
 head_bytes = st.one_of(

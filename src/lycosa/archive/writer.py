@@ -110,8 +110,9 @@ class WarcWriter:
     def append(self, exchange: Exchange, visit: Visit, *, revisit_of: RevisitTarget | None = None) -> None:
         """Write one exchange; when this returns it is in the kernel and survives the death of the process.
 
-        Fills `digest`, `record_id`, `warc_file`, `warc_offset` and `warc_length` of the visit. With `revisit_of` the body
-        is not written again: the digest is that of the capture referred to.
+        Fills `digest`, `record_id`, `warc_file`, `warc_offset` and `warc_length` of the visit. A record id that is there
+        already is kept: replay copies an exchange out of an orphan, and by its id it is known when it is met again. With
+        `revisit_of` the body is not written again: the digest is that of the capture referred to.
 
         Raises:
             WorkError: the disk is full or fails (the file is cut back to the last whole exchange), or the body is larger
@@ -134,7 +135,7 @@ class WarcWriter:
         capture = f"{about}{_address(exchange)}{_SPOKEN.get(exchange.protocol, '')}"
         parts: list[bytes] = []
         record_type = "metadata"
-        record_id = self._new_id()
+        record_id = visit.record_id or self._new_id()
 
         status_line = ""
         if head is None:
