@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -115,3 +117,14 @@ def test_the_index_of_a_file(tmp_path: Path) -> None:
         )
     with pytest.raises(WorkError, match="cannot be written: File exists"):
         write_cdxj(path, visits)
+
+
+def test_a_failure_leaves_no_half_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("lycosa.archive.cdxj.os.fsync", fail)
+    with pytest.raises(WorkError, match="cannot be written: No space left on device"):
+        write_cdxj(tmp_path / "a.cdxj", [])
+    monkeypatch.undo()
+    assert write_cdxj(tmp_path / "a.cdxj", []) == 0

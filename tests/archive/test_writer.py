@@ -410,6 +410,18 @@ def test_a_file_is_never_written_twice(tmp_path: Path) -> None:
         new_writer(tmp_path / "missing" / "a.warc.gz")
 
 
+def test_a_file_that_cannot_be_begun_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(file: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("lycosa.archive.writer.os.write", fail)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(WorkError, match="No space left on device after 0 bytes"):
+        new_writer(tmp_path / "a.warc.gz")
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert (tmp_path / "a.warc.gz").stat().st_size == 0
+
+
 def test_append_is_in_the_kernel_when_it_returns(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     writer = new_writer(path)

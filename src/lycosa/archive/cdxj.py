@@ -158,16 +158,20 @@ def write_cdxj(path: str | Path, visits: Iterable[Visit], *, record_types: Mappi
 
 
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write lines (ASCII) as a new, durable file.
+    """Write lines (ASCII) as a new, durable file. After a failure there is none.
 
     Raises:
         WorkError: the file exists or cannot be written.
     """
     try:
         with open(path, "x", encoding="ascii", newline="\n") as file:
-            for line in lines:
-                file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+            try:
+                for line in lines:
+                    file.write(line + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                os.unlink(path)
+                raise
     except OSError as error:
         raise WorkError(f"{path} cannot be written: {error.strerror}") from error

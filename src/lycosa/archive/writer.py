@@ -105,7 +105,12 @@ class WarcWriter:
             raise WorkError(f"{self.path} cannot be made as a new WARC file: {error.strerror}") from error
         self._open = True
         self._torn = False
-        self._write(warcinfo_record(self._warcinfo_id, (clock or SystemClock()).now_ms(), relative_path, info))
+        try:
+            self._write(warcinfo_record(self._warcinfo_id, (clock or SystemClock()).now_ms(), relative_path, info))
+        except WorkError:
+            self._open = False
+            os.close(self._file)
+            raise
 
     def append(self, exchange: Exchange, visit: Visit, *, revisit_of: RevisitTarget | None = None) -> None:
         """Write one exchange; when this returns it is in the kernel and survives the death of the process.
