@@ -1,0 +1,68 @@
+"""What libcurl's result codes mean in our closed vocabulary: one table, every code that an HTTP transfer can give."""
+
+from __future__ import annotations
+
+import errno
+
+from lycosa.core.errors import FetchError
+
+WRITE_ERROR = 23
+"""A callback of ours refused the data: the caller knows why."""
+
+COULDNT_CONNECT = 7
+UNSUPPORTED_PROTOCOL = 1
+RECEIVE_ERROR = 56
+OPERATION_TIMEDOUT = 28
+
+# Numbers, because pycurl does not name them all; https://curl.se/libcurl/c/libcurl-errors.html
+CURL_ERRORS: dict[int, FetchError] = {
+    1: FetchError.UNSUPPORTED_SCHEME,  # UNSUPPORTED_PROTOCOL; after the connection stands: HTTP/0.9
+    3: FetchError.DNS,  # URL_MALFORMAT: URLs come normalised, so it is the host name that libcurl does not accept
+    5: FetchError.DNS,  # COULDNT_RESOLVE_PROXY: no proxies are used
+    6: FetchError.DNS,  # COULDNT_RESOLVE_HOST
+    7: FetchError.CONNECT,  # COULDNT_CONNECT; refused and guarded are told apart by `connect_error`
+    8: FetchError.BAD_HTTP,  # WEIRD_SERVER_REPLY
+    16: FetchError.HTTP2,  # HTTP2: framing
+    18: FetchError.INCOMPLETE,  # PARTIAL_FILE: shorter than Content-Length, or no last chunk
+    22: FetchError.BAD_HTTP,  # HTTP_RETURNED_ERROR: not asked for
+    28: FetchError.CONNECT_TIMEOUT,  # OPERATION_TIMEDOUT: the only limit that libcurl watches for us is that of connecting
+    35: FetchError.TLS,  # SSL_CONNECT_ERROR
+    43: FetchError.INTERNAL,  # BAD_FUNCTION_ARGUMENT
+    47: FetchError.BAD_REDIRECT,  # TOO_MANY_REDIRECTS: libcurl follows none
+    52: FetchError.EMPTY_REPLY,  # GOT_NOTHING
+    53: FetchError.TLS,  # SSL_ENGINE_NOTFOUND
+    54: FetchError.TLS,  # SSL_ENGINE_SETFAILED
+    55: FetchError.RESET,  # SEND_ERROR
+    56: FetchError.RESET,  # RECV_ERROR; a broken chunk is told apart by its bytes
+    58: FetchError.TLS,  # SSL_CERTPROBLEM: of a client certificate
+    59: FetchError.TLS,  # SSL_CIPHER
+    60: FetchError.TLS_CERTIFICATE,  # PEER_FAILED_VERIFICATION
+    61: FetchError.BAD_HTTP,  # BAD_CONTENT_ENCODING: libcurl decodes only Transfer-Encoding for us, and that not either
+    63: FetchError.INCOMPLETE,  # FILESIZE_EXCEEDED: not used
+    64: FetchError.TLS,  # USE_SSL_FAILED
+    66: FetchError.TLS,  # SSL_ENGINE_INITFAILED
+    77: FetchError.TLS,  # SSL_CACERT_BADFILE
+    80: FetchError.TLS,  # SSL_SHUTDOWN_FAILED
+    82: FetchError.TLS_CERTIFICATE,  # SSL_CRL_BADFILE
+    83: FetchError.TLS_CERTIFICATE,  # SSL_ISSUER_ERROR
+    89: FetchError.INTERNAL,  # NO_CONNECTION_AVAILABLE
+    90: FetchError.TLS_CERTIFICATE,  # SSL_PINNEDPUBKEYNOTMATCH
+    91: FetchError.TLS_CERTIFICATE,  # SSL_INVALIDCERTSTATUS
+    92: FetchError.HTTP2,  # HTTP2_STREAM
+    95: FetchError.HTTP2,  # HTTP3
+    96: FetchError.TLS,  # QUIC_CONNECT_ERROR
+    98: FetchError.TLS,  # SSL_CLIENTCERT: the server wants one
+    100: FetchError.HEADERS_TOO_LARGE,  # TOO_LARGE
+    101: FetchError.TLS,  # ECH_REQUIRED
+}
+"""Result code -> error. What is not here is a fault of ours or of libcurl: `internal`."""
+
+
+def curl_error(code: int) -> FetchError:
+    """The error that a result code stands for, as far as the code alone tells."""
+    return CURL_ERRORS.get(code, FetchError.INTERNAL)
+
+
+def connect_error(os_errno: int) -> FetchError:
+    """Why no connection came about, from the system's error number."""
+    return FetchError.CONNECT_REFUSED if os_errno == errno.ECONNREFUSED else FetchError.CONNECT

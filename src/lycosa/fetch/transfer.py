@@ -1,0 +1,160 @@
+"""One transfer on one easy handle: collects what comes, within the limits, and keeps what libcurl must not forget.
+
+Handles are reused from a free list, so the callbacks are bound once. libcurl calls `head.append` (a C function) for every
+header line and `write` for every piece of body.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import pycurl
+
+from lycosa.core.records import Request
+from lycosa.fetch.connect_to import Detour, find_detour
+from lycosa.fetch.guard import AddressGuard
+
+_URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
+"""A normalised URL: no userinfo, no fragment, printable ASCII."""
+
+_PORT = re.compile(r":(\d+)$")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Transfer:
+    """State of one request under way. `fail` holds the reason when it was us who ended it."""
+
+    __slots__ = (
+        "body",
+        "curl",
+        "custom_headers",
+        "cut",
+        "detours",
+        "dialled",
+        "fields",
+        "guard",
+        "head",
+        "head_too_large",
+        "mark_at",
+        "mark_size",
+        "max_body",
+        "max_header",
+        "refused",
+        "request",
+        "size",
+        "started_at",
+        "started_ms",
+        "url",
+    )
+
+    def __init__(self, guard: AddressGuard, detours: Sequence[Detour], max_header: int, max_body: int) -> None:
+        self.curl: Any = pycurl.Curl()
+        self.guard = guard
+        self.detours = detours
+        self.max_header = max_header
+        self.max_body = max_body
+        self.head: list[bytes] = []
+        self.body: list[bytes] = []
+        self.request = Request("")
+        self.url: re.Match[str] | None = None
+        self.fields = b""
+        self.custom_headers = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Make ready for the next request. The head's list stays the same object: its `append` is libcurl's callback."""
+        self.head.clear()
+        self.body.clear()
+        self.size = 0
+        self.cut = False
+        self.head_too_large = False
+        self.refused = ""
+        self.dialled = False
+        self.started_at = 0
+        self.started_ms = 0
+        self.mark_at = 0
+        self.mark_size = 0
+
+    # -- callbacks of libcurl -----------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> int | None:
+        """A piece of body. Giving 0 ends the transfer; None takes all. Hot path."""
+        if not self.body and self.head_size() > self.max_header:
+            self.head_too_large = True
+            return 0
+        size = self.size + len(data)
+        if size > self.max_body:
+            self.body.append(data[: self.max_body - self.size])
+            self.size = self.max_body
+            self.cut = True
+            return 0
+        self.size = size
+        self.body.append(data)
+        return None
+
+    def open_socket(self, purpose: int, address: Any) -> Any:
+        """The address that is about to be dialled: libcurl gets a socket for it, or none."""
+        ip, port = address.addr[0], address.addr[1]
+        ip = ip.decode() if isinstance(ip, bytes) else ip
+        if not self.permits(ip, port):
+            self.refused = ip
+            return pycurl.SOCKET_BAD
+        self.dialled = True
+        return socket.socket(address.family, address.socktype, address.protocol)
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def permits(self, ip: str, port: int) -> bool:
+        host, asked_port = self.host_and_port()
+        detour = find_detour(self.detours, host, asked_port)
+        if detour is None:
+            return self.guard.permits(ip, port, host)
+        return detour.names_a_host or self.guard.permits(ip, asked_port, host)
+
+    def host_and_port(self) -> tuple[str, int]:
+        """The host (IPv6 in brackets) and port that the URL names."""
+        assert self.url is not None
+        authority = self.url[2]
+        match = _PORT.search(authority)
+        if match is None:
+            return authority, _DEFAULT_PORTS[self.url[1]]
+        return authority[: match.start()], int(match[1])
+
+    def head_size(self) -> int:
+        return sum(map(len, self.head))
+
+    def request_head(self) -> bytes:
+        """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as archives want them)."""
+        assert self.url is not None
+        path = self.url[3]
+        if path[:1] != "/":
+            path = "/" + path
+        return f"GET {path} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
+
+    def final_head(self) -> bytes:
+        """The last response's head without interim responses (1xx) and trailers; b"" if it is not whole."""
+        lines = self.head
+        if not lines:
+            return b""
+        ends = [index for index, line in enumerate(lines) if line in _EMPTY_LINES]
+        if len(ends) == 1 and ends[0] == len(lines) - 1:
+            return b"".join(lines)
+        start, last = 0, b""
+        for end in ends:
+            if lines[start][:5].upper() == b"HTTP/":
+                last = b"".join(lines[start : end + 1])
+            start = end + 1
+        if start < len(lines) and lines[start][:5].upper() == b"HTTP/":
+            return b""  # a further head began and did not end
+        return last
+
+
+_EMPTY_LINES = frozenset((b"\r\n", b"\n"))
+
+
+def split_url(url: str) -> re.Match[str] | None:
+    """(scheme, authority, path and query) of a normalised http or https URL; None for anything else."""
+    return _URL.fullmatch(url)
