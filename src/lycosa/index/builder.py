@@ -1,0 +1,110 @@
+"""The writing side of tantivy: a private working folder, and generations linked out of it.
+
+The working folder lives as long as the builder, so that a long crawl does not open an index and start threads for every
+update, and tantivy merges segments behind our back. Publishing links the files that the last commit names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import tantivy
+
+from lycosa.index import generation as generations
+from lycosa.index.schema import COLLECTION, ID, LANGUAGE, IndexedPage, document, register, schema, stored, stored_page, url_id
+
+_META, _MANAGED = "meta.json", ".managed.json"
+_ATTEMPTS = 100  # a merge ends rarely between two looks at meta.json; a hundred times in a row it does not
+
+
+class IndexBuilder:
+    """Documents in, generations out. One thread at a time."""
+
+    def __init__(self, index_folder: Path, base: Path | None, *, heap_bytes: int, threads: int) -> None:
+        """Start from a published generation, or from nothing."""
+        self._parent = index_folder
+        self.path = Path(tempfile.mkdtemp(prefix=f"{generations.BUILD_PREFIX}work-", dir=index_folder))
+        if base is not None:
+            names = _index_files(base)
+            for name in names:
+                _place(base / name, self.path / name)
+            (self.path / _MANAGED).write_text(json.dumps(names))  # what tantivy may delete when a merge is done with it
+        self._index = register(tantivy.Index(schema(), path=str(self.path)))
+        self._writer = self._index.writer(heap_bytes, threads)
+        self._searcher = self._index.searcher()
+
+    def put(self, page: IndexedPage) -> None:
+        """Index a page in place of what its URL had."""
+        self._writer.delete_documents_by_term(ID, url_id(page.url_key))
+        self._writer.add_document(document(page))
+
+    def remove(self, url_key: int) -> None:
+        self._writer.delete_documents_by_term(ID, url_id(url_key))
+
+    def commit(self) -> None:
+        """Make what was put visible to `find` and `link`."""
+        self._writer.commit()
+        self._index.reload()
+        self._searcher = self._index.searcher()
+
+    def find(self, url_key: int, collections: Sequence[str] | None = None) -> IndexedPage | None:
+        """The committed document of a URL, as the page it was made of; None if there is none."""
+        hits = self._searcher.search(tantivy.Query.term_query(schema(), ID, url_id(url_key)), 1).hits
+        if not hits:
+            return None
+        found = self._searcher.doc(hits[0][1])
+        return stored_page(found, url_key, stored(found).collections if collections is None else collections)
+
+    def counts(self) -> tuple[int, dict[str, int], dict[str, int]]:
+        """Documents; pages by language and by collection (replaced ones count until their segment is merged)."""
+        languages = dict(self._searcher.terms_with_prefix(LANGUAGE, ""))
+        collections = dict(self._searcher.terms_with_prefix(COLLECTION, ""))
+        return self._searcher.num_docs, languages, collections
+
+    def link(self) -> Path:
+        """A new build folder with the files of the last commit, ready to be published."""
+        target = Path(tempfile.mkdtemp(prefix=f"{generations.BUILD_PREFIX}out-", dir=self._parent))
+        os.chmod(target, 0o755)
+        for _ in range(_ATTEMPTS):
+            meta = (self.path / _META).read_bytes()
+            try:
+                names = _index_files(self.path)
+                for name in names:
+                    _place(self.path / name, target / name)
+            except FileNotFoundError:
+                continue  # a merge ended and its sources are gone: look again
+            if (self.path / _META).read_bytes() == meta == (target / _META).read_bytes():
+                return target
+            for name in names:
+                (target / name).unlink()
+        raise OSError(f"{self.path}: tantivy's files did not stand still")
+
+    def close(self) -> None:
+        """Stop tantivy's threads and remove the working folder."""
+        self._writer.wait_merging_threads()
+        shutil.rmtree(self.path)
+
+
+def _index_files(path: Path) -> list[str]:
+    """The files that the committed meta.json names: those of its segments, and itself."""
+    meta = json.loads((path / _META).read_bytes())
+    segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}
+    files = [name for name in os.listdir(path) if name.partition(".")[0] in segments]
+    return [*files, _META]
+
+
+def _place(source: Path, target: Path) -> None:
+    """Segment files never change and are linked; the two lists that tantivy writes anew are copied."""
+    target.unlink(missing_ok=True)
+    if source.name == _META:
+        shutil.copyfile(source, target)
+        return
+    try:
+        os.link(source, target)
+    except PermissionError:  # a file system without hard links says EPERM (link(2))
+        shutil.copyfile(source, target)

@@ -1,0 +1,297 @@
+"""The indexer: follows the log, turns what commits brought into a new index generation.
+
+What it has read is one number, the log entry in generation.json. An update takes the live files of later entries, in order:
+`pages` rows become documents, in place of what their URL had; a URL whose `urls` row turned gone or excluded loses its
+document. Reading a file twice changes nothing, so a merge (which moves old rows into new files) needs no care. A kill leaves
+the last published generation.
+
+A URL in several collections is one document that names them all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from types import TracebackType
+from typing import Any
+
+import polars as pl
+
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import OwnedError, WorkspaceError
+from lycosa.core.records import UrlState
+from lycosa.core.units import format_time
+from lycosa.index import generation as generations
+from lycosa.index.builder import IndexBuilder
+from lycosa.index.generation import Generation, GenerationInfo
+from lycosa.index.schema import IndexedPage, analysis_versions, outside
+from lycosa.store.state import LiveFile, LogState
+from lycosa.store.workspace import Workspace
+from lycosa.url.scope import hostname
+
+BATCH_ROWS = 500  # rows read at once: a row group, as the store writes pages
+OBJECT_ROWS = 50  # of them held as Python objects
+_REMOVED = [UrlState.GONE.value, UrlState.EXCLUDED.value]
+_TABLES = ("pages", "urls")
+_PAGE_COLUMNS = [
+    "url_key", "url", "collection", "fetched_at", "title", "headline", "description", "headings", "main_text", "text", "language",
+    "published_at", "may_index",
+]  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class IndexReport:
+    """What an update did. `generation` is the newest one then, 0 if there is none; `documents` are those it holds."""
+
+    generation: int
+    entry: int
+    documents: int
+    put: int = 0
+    removed: int = 0
+    rebuilt: str = ""  # why the index was built from nothing; "" if it was carried on
+    duration_ms: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.put or self.removed or self.rebuilt)
+
+
+class Indexer:
+    """One indexer for a workspace at a time (a lock sees to it). Keep it between updates: opening costs more than a small update.
+
+    Raises:
+        WorkspaceError: there is no workspace, or its log or index is damaged.
+    """
+
+    def __init__(self, root: str, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
+        self._workspace = Workspace.open(root)
+        self._settings = settings or IndexSettings()
+        self._clock = clock or SystemClock()
+        self._state = LogState(self._workspace.log)
+        self._lock: int | None = None
+        self._builder: IndexBuilder | None = None
+        self._current: Generation | None = None
+        self._collections: set[str] = set()
+        self._dirty = False
+
+    def __enter__(self) -> Indexer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def update(self) -> IndexReport:
+        """Read the log on and publish what is new as a generation; nothing is published if nothing is new.
+
+        Raises:
+            OwnedError: another process is indexing this workspace.
+            WorkspaceError: the log is damaged, or a file that it names cannot be read.
+        """
+        return self._update(rebuild="")
+
+    def rebuild(self) -> IndexReport:
+        """Build the index from the tables alone. Raises what `update` raises."""
+        return self._update(rebuild="asked for")
+
+    def close(self) -> None:
+        """Stop the threads, remove the working folder, let another indexer in. A later update starts anew."""
+        if self._builder is not None:
+            self._builder.close()
+            self._builder = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        self._current = None
+
+    def _update(self, rebuild: str) -> IndexReport:
+        started = time.perf_counter()
+        self._take_lock()
+        self._state.refresh()
+        if not rebuild:
+            rebuild = self._reason_to_rebuild() if self._builder is None else ("the last update failed" if self._dirty else "")
+        current = None if rebuild else self._current
+        news = self._news(current.info.entry if current else 0)
+        if current is not None and not news:
+            return self._report(current, started)
+        builder = self._builder
+        if builder is None or current is None:
+            builder = self._start(current)
+        self._dirty = True
+        put, removed = self._read(builder, news)
+        self._current = self._publish(builder)
+        self._dirty = False
+        return self._report(self._current, started, put, removed, rebuild)
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        folder = generations.folder(self._workspace.root)
+        folder.mkdir(exist_ok=True)
+        lock = os.open(folder / generations.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise OwnedError(
+                f"another process is indexing {self._workspace.root} now: a running crawl keeps the index up to date by itself; "
+                f"else wait for the other `lycosa index`"
+            ) from None
+        self._lock = lock
+        generations.remove_leftovers(self._workspace.root)
+
+    def _reason_to_rebuild(self) -> str:
+        """Why the newest generation cannot be carried on; "" if it can (it is then `_current`)."""
+        try:
+            self._current = generations.newest(self._workspace.root)
+        except WorkspaceError as error:
+            self._current = None
+            return str(error)
+        if self._current is None:
+            return "there was none"
+        info = self._current.info
+        if info.analyzers != analysis_versions():
+            return "its analyzers or fields are of another version"
+        if info.entry > self._state.head:
+            return "it has read entries that the log does not have"
+        entry = self._workspace.log.read(info.entry) if info.entry else None
+        if entry is not None and entry.attempt != info.attempt:
+            return "it was made from another log"
+        return ""
+
+    def _start(self, base: Generation | None) -> IndexBuilder:
+        if self._builder is not None:
+            self._builder.close()
+        self._builder = IndexBuilder(
+            generations.folder(self._workspace.root),
+            base.path if base else None,
+            heap_bytes=self._settings.heap,
+            threads=self._settings.threads,
+        )
+        self._collections = set(base.info.collections) if base else set()
+        return self._builder
+
+    def _news(self, after: int) -> list[tuple[str, LiveFile]]:
+        """(table, file) for the live files that came after an entry, in the order of their entries, an entry's pages first."""
+        files = [(name, file) for name in _TABLES for file in self._state.files.get(name, []) if file.entry > after and file.rows]
+        return sorted(files, key=lambda named: named[1].entry)
+
+    def _read(self, builder: IndexBuilder, files: Iterable[tuple[str, LiveFile]]) -> tuple[int, int]:
+        put = removed = 0
+        for name, file in files:
+            path = self._workspace.path(file.path)
+            try:
+                added, dropped = self._read_pages(builder, path) if name == "pages" else (0, self._read_urls(builder, path))
+            except FileNotFoundError:
+                raise WorkspaceError(f"{file.path} is named by the log but missing: run `lycosa check`") from None
+            except pl.exceptions.PolarsError as error:
+                raise WorkspaceError(f"{file.path} cannot be read: {error}; run `lycosa check`") from None
+            put, removed = put + added, removed + dropped
+            if len(self._collections) > 1:
+                builder.commit()  # so that the next file's rows find these documents' collections
+        builder.commit()
+        return put, removed
+
+    def _read_pages(self, builder: IndexBuilder, path: str) -> tuple[int, int]:
+        put = removed = 0
+        # Files are sorted by key, so the rows of one URL stand together.
+        for url_key, group in itertools.groupby(_rows(path, _PAGE_COLUMNS), key=itemgetter(0)):
+            rows = list(group)
+            row = max(rows, key=itemgetter(3)) if len(rows) > 1 else rows[0]
+            collections = {other[2] for other in rows}
+            self._collections |= collections
+            if not row[12]:
+                builder.remove(url_key)
+                removed += 1
+                continue
+            if len(self._collections) > 1 and (before := builder.find(url_key)) is not None:
+                collections.update(before.collections)
+            builder.put(_page(row, sorted(collections)))
+            put += 1
+        return put, removed
+
+    def _read_urls(self, builder: IndexBuilder, path: str) -> int:
+        removed = 0
+        for url_key, group in itertools.groupby(_gone(path), key=itemgetter(0)):
+            gone = {collection for _, collection in group}
+            if len(self._collections) > 1 and (page := builder.find(url_key)) is not None:
+                left = sorted(set(page.collections) - gone)
+                if left:
+                    page.collections = left
+                    builder.put(page)
+                    continue
+            builder.remove(url_key)
+            removed += 1
+        return removed
+
+    def _publish(self, builder: IndexBuilder) -> Generation:
+        documents, languages, collections = builder.counts()
+        published = generations.numbers(self._workspace.root)
+        head = self._state.head
+        entry = self._workspace.log.read(head) if head else None
+        info = GenerationInfo(
+            generation=(published[-1] if published else 0) + 1,
+            entry=head,
+            attempt=entry.attempt if entry else "",
+            documents=documents,
+            analyzers=analysis_versions(),
+            languages=languages,
+            collections=collections,
+            created_at=format_time(self._clock.now_ms()),
+        )
+        return generations.publish(self._workspace.root, builder.link(), info)
+
+    def _report(self, current: Generation, started: float, put: int = 0, removed: int = 0, rebuilt: str = "") -> IndexReport:
+        took = (time.perf_counter() - started) * 1000
+        return IndexReport(current.number, current.info.entry, current.info.documents, put, removed, rebuilt, took)
+
+
+def _rows(path: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+    """Rows of a Parquet file, a few hundred at a time; times as milliseconds."""
+    frame = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(columns)
+    times = [name for name, kind in frame.collect_schema().items() if isinstance(kind, pl.Datetime)]
+    total = frame.select(pl.len()).collect().item()
+    for start in range(0, total, BATCH_ROWS):
+        batch = frame.slice(start, BATCH_ROWS).collect()
+        yield from batch.with_columns(pl.col(times).dt.epoch("ms")).iter_rows(buffer_size=OBJECT_ROWS)
+
+
+def _gone(path: str) -> list[tuple[int, str]]:
+    """(url_key, collection) of the URLs whose last row in a file says gone or excluded, sorted."""
+    rows = pl.scan_parquet(path, glob=False, hive_partitioning=False).select("url_key", "collection", "operation", "state")
+    rows = rows.filter(pl.col("operation") == "")
+    candidates = rows.filter(pl.col("state").is_in(_REMOVED)).select("url_key").unique().collect()
+    if candidates.is_empty():
+        return []
+    last = (
+        rows.filter(pl.col("url_key").is_in(candidates["url_key"].implode()))
+        .unique(subset=["url_key", "collection"], keep="last", maintain_order=True)
+        .filter(pl.col("state").is_in(_REMOVED))
+        .select("url_key", "collection")
+        .sort("url_key", "collection")
+        .collect()
+    )
+    return list(last.iter_rows())
+
+
+def _page(row: tuple[Any, ...], collections: list[str]) -> IndexedPage:
+    url_key, url, _, fetched_at, title, headline, description, headings, main_text, text, language, published_at, _ = row
+    return IndexedPage(
+        url=url,
+        host=hostname(url),
+        url_key=url_key,
+        collections=collections,
+        title=title or headline,
+        description=description,
+        headings=headings,
+        body=main_text,
+        full=outside(text, main_text),
+        language=language,
+        fetched_at=fetched_at,
+        published_at=published_at,
+    )

@@ -1,0 +1,218 @@
+"""The piece of a page that shows why it was found, with the found words marked.
+
+Words are recognised by the page's own analyzer, so every inflection is marked, in any script. What is looked at first is not
+the text but its distinct chunks between spaces: which of them hold a term of the query is remembered from hit to hit, and a
+regular expression of those few finds their places. Scripts without spaces are searched for the words as written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from lycosa.text.analyze import Analyzer, Unit
+from lycosa.text.fold import pieces
+
+LENGTH = 240  # characters of a snippet
+LOOKED_AT = 60_000  # characters of a text that are searched: a page of 150 KB of text costs no more than one of 60
+BEFORE = 90  # characters that a sentence may begin before the first match to be shown from its beginning
+MOST_MATCHES = 400  # places that are weighed
+MOST_CHUNKS = 20_000  # remembered chunks for each query and analyzer
+ELLIPSIS = "…"
+
+_SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
+_UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
+_BREAK = re.compile(r"\s")
+
+Snippet = list[tuple[str, bool]]
+"""Pieces of text in order, each with whether it is a match; joined they are the snippet."""
+
+
+class Match(NamedTuple):
+    """A place in the text: where it begins and ends, and which of the query's units stands there."""
+
+    start: int
+    end: int
+    unit: int
+
+
+class Highlighter:
+    """Makes snippets for one query and one analyzer; keeps what it learned about chunks from hit to hit."""
+
+    def __init__(self, analyzer: Analyzer, units: Sequence[Unit]) -> None:
+        self._analyzer = analyzer
+        self._units = list(dict.fromkeys(units))
+        self._terms = {term for unit in self._units for term in unit.phrase}
+        self._known: dict[str, bool] = {}
+        self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
+        surfaces = sorted({unit.surface for unit in self._units if unit.surface}, key=len, reverse=True)
+        self._surfaces: re.Pattern[str] | None = None
+        if surfaces and analyzer.language in _UNSPACED:
+            self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
+        self._by_surface = {unit.surface.casefold(): number for number, unit in enumerate(self._units)}
+
+    def snippet(self, texts: Iterable[str], fallback: str = "") -> Snippet:
+        """The best piece of the first text that holds a match; without any, the beginning of `fallback` or of the first text."""
+        first = ""
+        for text in texts:
+            first = first or text
+            matches = self.matches(text[:LOOKED_AT])
+            if matches:
+                return _cut(text, *_window(text, matches), matches)
+        shown = fallback or first
+        end = _end(shown, 0)
+        return _cut(shown, 0, end, self.matches(shown[:end]))
+
+    def mark(self, text: str) -> Snippet:
+        """A whole short text (a title) with its matches."""
+        return _cut(text, 0, len(text), self.matches(text), ellipses=False)
+
+    def matches(self, text: str) -> list[Match]:
+        """All places where a unit of the query stands, in order, none overlapping another."""
+        if not self._units or not text:
+            return []
+        found = self._by_writing(text) if self._surfaces is not None else self._by_terms(text)
+        return _apart(found)
+
+    def _by_writing(self, text: str) -> list[Match]:
+        assert self._surfaces is not None
+        found = []
+        for match in self._surfaces.finditer(text):
+            found.append(Match(match.start(), match.end(), self._by_surface.get(match[0].casefold(), 0)))
+            if len(found) >= MOST_MATCHES:
+                break
+        return found
+
+    def _by_terms(self, text: str) -> list[Match]:
+        known = self._known
+        chunks = set(text.split())
+        unknown = chunks.difference(known)
+        if len(known) > MOST_CHUNKS:
+            known.clear()
+            unknown = chunks
+        for chunk in unknown:
+            known[chunk] = not self._terms.isdisjoint(self._analyzer.terms(chunk))
+        holding = [chunk for chunk in chunks if known[chunk]]
+        if not holding:
+            return []
+        pattern = re.compile(r"(?<!\S)(?:" + "|".join(map(re.escape, sorted(holding, key=len, reverse=True))) + r")(?!\S)")
+        words: list[tuple[int, int, str]] = []
+        for match in pattern.finditer(text):
+            words += [(match.start() + start, match.start() + end, term) for start, end, terms in self._parts(match[0]) for term in terms]
+            if len(words) >= MOST_MATCHES:
+                break
+        return self._runs(text, words)
+
+    def _parts(self, chunk: str) -> list[tuple[int, int, tuple[str, ...]]]:
+        """The words of a chunk with their places in it and their terms."""
+        parts = self._pieces.get(chunk)
+        if parts is None:
+            parts, place = [], 0
+            for piece in pieces(chunk):
+                place = chunk.index(piece, place)
+                parts.append((place, place + len(piece), tuple(self._analyzer.terms(piece))))
+                place += len(piece)
+            if self._terms.isdisjoint(term for _, _, terms in parts for term in terms):
+                parts = [(0, len(chunk), tuple(self._analyzer.terms(chunk)))]  # C++: a term of the chunk, not of its pieces
+            self._pieces[chunk] = parts
+        return parts
+
+    def _runs(self, text: str, words: list[tuple[int, int, str]]) -> list[Match]:
+        """Words that make up a unit: one, or as many as its phrase has, with nothing but signs between them."""
+        found = []
+        for place, (start, _, term) in enumerate(words):
+            for number, unit in enumerate(self._units):
+                phrase = unit.phrase
+                if term != phrase[0]:
+                    continue
+                run = words[place : place + len(phrase)]
+                if tuple(word for _, _, word in run) == phrase and _adjacent(text, run):
+                    found.append(Match(start, run[-1][1], number))
+        return found
+
+
+def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:
+    return all(not any(map(str.isalnum, text[one[1] : two[0]])) for one, two in itertools.pairwise(run))
+
+
+def _apart(found: list[Match]) -> list[Match]:
+    """Of overlapping matches the longest that begins first."""
+    kept: list[Match] = []
+    for match in sorted(found, key=lambda match: (match.start, -match.end)):
+        if not kept or match.start >= kept[-1].end:
+            kept.append(match)
+    return kept
+
+
+def _window(text: str, matches: Sequence[Match]) -> tuple[int, int]:
+    """The stretch with most different units, then the closest together, then the earliest."""
+    best, best_score = 0, (-1, 0)
+    for place, match in enumerate(matches):
+        seen = {match.unit}
+        last = match.end
+        for other in matches[place + 1 :]:
+            if other.end - match.start > LENGTH - BEFORE // 2:
+                break
+            if other.unit not in seen:
+                seen.add(other.unit)
+                last = other.end
+        score = (len(seen), -(last - match.start) // 40)
+        if score > best_score:
+            best, best_score = match.start, score
+    start = _start(text, best)
+    return start, _end(text, start)
+
+
+def _start(text: str, match: int) -> int:
+    """Where to begin: at the sentence that holds the match, or at a word not too far before it."""
+    if match <= BEFORE // 2:
+        return 0
+    lowest = max(0, match - BEFORE)
+    sentence = None
+    for end in _SENTENCE_END.finditer(text, lowest, match):
+        sentence = end.end()
+    if sentence is not None:
+        return sentence
+    if lowest == 0:
+        return 0
+    space = _BREAK.search(text, match - BEFORE // 2, match)
+    return space.end() if space else match - BEFORE // 3
+
+
+def _end(text: str, start: int) -> int:
+    """Where to stop: at the end of a sentence in the last third, else between words, else anywhere."""
+    limit = start + LENGTH
+    if limit >= len(text):
+        return len(text)
+    sentence = None
+    for end in _SENTENCE_END.finditer(text, start + LENGTH * 2 // 3, limit):
+        sentence = end.end()
+    if sentence is not None:
+        return sentence
+    space = max(text.rfind(" ", start + LENGTH // 2, limit), text.rfind("\n", start + LENGTH // 2, limit))
+    return space if space > 0 else limit
+
+
+def _cut(text: str, start: int, end: int, matches: Iterable[Match], *, ellipses: bool = True) -> Snippet:
+    cut: Snippet = []
+    if ellipses and start > 0:
+        cut.append((ELLIPSIS, False))
+    place = start
+    for match in matches:
+        if match.start < start or match.end > end:
+            continue
+        if match.start > place:
+            cut.append((_line(text[place : match.start]), False))
+        cut.append((_line(text[match.start : match.end]), True))
+        place = match.end
+    if place < end:
+        cut.append((_line(text[place:end]).rstrip() if end < len(text) else _line(text[place:end]), False))
+    if ellipses and end < len(text) and text[end:].strip():
+        cut.append((ELLIPSIS, False))
+    return cut
+
+
+def _line(text: str) -> str:
+    return text.replace("\n", " ")
