@@ -7,6 +7,7 @@ scan's own order is that order. Everything is lazy: a query reads the files, col
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 
@@ -14,7 +15,7 @@ import polars as pl
 
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.store.schema import TABLES, Table
-from lycosa.store.state import LogState
+from lycosa.store.state import LiveFile, LogState
 from lycosa.store.storage import LocalStorage
 from lycosa.store.tables import polars_schema
 from lycosa.store.workspace import Workspace
@@ -41,9 +42,9 @@ class LiveTables:
         """
         table = _table(name)
         if name == "links":
-            rows = self._live_links()
+            rows = self._all(table).join(self._newest_parses(), on=[*_SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
         elif name == "found":
-            rows = self._unapplied()
+            rows = self._unapplied(self._all(table))
         elif table.key:
             rows = self._all(table).unique(subset=list(table.key), keep="last", maintain_order=True)
         else:
@@ -53,6 +54,30 @@ class LiveTables:
     def all_rows(self, name: str) -> pl.LazyFrame:
         """All rows of the table's live files, outdated ones too, in the order of their entries, with the column `entry`."""
         return self._all(_table(name))
+
+    def batches(self, name: str, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+        """The live rows of a table, one data file after the other, in the order of their entries; no empty ones.
+
+        For what must go through all of a large table: memory holds one file's rows and the keys of the table.
+        """
+        table = _table(name)
+        chosen = list(columns or table.names)
+        files = self.state.files.get(name, [])
+        if table.key:
+            keys = [
+                self._file(table, file).select(table.key).with_row_index("row").with_columns(file=place) for place, file in enumerate(files)
+            ]
+            live = pl.concat(keys).unique(subset=list(table.key), keep="last").select("file", "row").collect() if keys else pl.DataFrame()
+            rows = {place: part["row"].sort() for (place,), part in live.partition_by("file", as_dict=True).items()} if keys else {}
+            for place, file in enumerate(files):
+                if place in rows:
+                    yield self._file(table, file).select(chosen).collect()[rows[place]]
+            return
+        keep = self._keep(name)
+        for file in files:
+            frame = keep(self._file(table, file)).select(chosen).collect()
+            if frame.height:
+                yield frame
 
     def sql(self, query: str) -> pl.DataFrame:
         """The answer to an SQL query (Polars' dialect) over the live tables.
@@ -71,43 +96,45 @@ class LiveTables:
 
     def _all(self, table: Table) -> pl.LazyFrame:
         files = self.state.files.get(table.name, [])
-        schema = polars_schema(table)
         if not files:
-            return pl.LazyFrame(schema=schema | {ENTRY: pl.Int64()})
-        parts = [
-            pl.scan_parquet(
-                self._storage.path(file.path),
-                schema=schema,
-                missing_columns="insert",
-                extra_columns="ignore",
-                glob=False,
-                hive_partitioning=False,
-            ).with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
-            for file in files
-        ]
+            return pl.LazyFrame(schema=polars_schema(table) | {ENTRY: pl.Int64()})
+        parts = [self._file(table, file) for file in files]
         return pl.concat(parts) if len(parts) > 1 else parts[0]
 
-    def _live_links(self) -> pl.LazyFrame:
-        """A source's newest parse is the latest (entry, time) among its pages rows and its links rows: a page without
-        links replaces the set with nothing, a redirect (no page) replaces it with its target."""
-        links = self._all(TABLES["links"])
-        pages = self._all(TABLES["pages"])
+    def _file(self, table: Table, file: LiveFile) -> pl.LazyFrame:
+        """One file's rows and their entry; columns that it is too old to have are null."""
+        rows = pl.scan_parquet(
+            self._storage.path(file.path),
+            schema=polars_schema(table),
+            missing_columns="insert",
+            extra_columns="ignore",
+            glob=False,
+            hive_partitioning=False,
+        )
+        return rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
+
+    def _keep(self, name: str) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
+        """What leaves the live rows of a table without a key, or of a part of it."""
+        if name == "links":
+            newest = self._newest_parses().collect().lazy()
+            return lambda rows: rows.join(newest, on=[*_SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
+        if name == "found":
+            return self._unapplied
+        return lambda rows: rows
+
+    def _newest_parses(self) -> pl.LazyFrame:
+        """Each source's newest parse: the latest (entry, time) among its pages rows and its links rows. A page without
+        links replaces the set with nothing, a redirect (which has no page) with its target."""
         seen = pl.concat(
             [
-                pages.select(*_SOURCE, ENTRY, pl.col("fetched_at").alias("at")),
-                links.select(*_SOURCE, ENTRY, pl.col("found_at").alias("at")).unique(),
+                self._all(TABLES["pages"]).select(*_SOURCE, ENTRY, pl.col("fetched_at").alias("found_at")),
+                self._all(TABLES["links"]).select(*_SOURCE, ENTRY, "found_at").unique(),
             ]
         )
-        newest = (
-            seen.with_columns(pl.col(ENTRY).max().over(_SOURCE).alias("newest"))
-            .filter(pl.col(ENTRY) == pl.col("newest"))
-            .group_by(*_SOURCE, ENTRY)
-            .agg(pl.col("at").max())
-        )
-        return links.join(newest, left_on=[*_SOURCE, ENTRY, "found_at"], right_on=[*_SOURCE, ENTRY, "at"], how="semi")
+        latest = seen.group_by(_SOURCE).agg(pl.col(ENTRY).max())
+        return seen.join(latest, on=[*_SOURCE, ENTRY], how="semi").group_by(*_SOURCE, ENTRY).agg(pl.col("found_at").max())
 
-    def _unapplied(self) -> pl.LazyFrame:
-        rows = self._all(TABLES["found"])
+    def _unapplied(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         by_cursor: dict[int, list[int]] = {}
         for partition, cursor in self.state.applied.items():
             by_cursor.setdefault(cursor, []).append(partition)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -41,7 +41,7 @@ class Workspace:
     partitions: int
     created_at: str
     normaliser: int
-    suffix_list: str
+    suffix_list: str = field(repr=False)
 
     @classmethod
     def create(cls, root: str, partitions: int = DEFAULT_PARTITIONS) -> Workspace:

@@ -1,0 +1,246 @@
+"""Live rows against a plain model in dicts, SQL, and what happens when files are missing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.core.records import HostRow, Link, UrlId, UrlRow, Visit
+from lycosa.store.live import LiveTables
+from lycosa.store.rows import found_row
+from lycosa.store.schema import TABLES
+from lycosa.store.tables import Buffers, polars_schema
+from lycosa.store.workspace import Workspace
+from tests.store.builders import commit_pages, make_page, make_visit
+
+_key = st.integers(0, 4)
+_collection = st.sampled_from(["a", "b"])
+_actions = st.one_of(
+    st.tuples(st.just("page"), _key, _collection, st.integers(0, 3)),
+    st.tuples(st.just("redirect"), _key, _collection, _key),
+    st.tuples(st.just("url"), _key, _collection, st.integers(0, 9)),
+    st.tuples(st.just("host"), _key, st.just(""), st.integers(0, 9)),
+    st.tuples(st.just("found"), _key, _collection, st.integers(0, 9)),
+)
+_commits = st.lists(st.tuples(st.lists(_actions, max_size=8), st.dictionaries(_key, st.integers(0, 3), max_size=2)), max_size=5)
+
+
+def identity(key: int) -> UrlId:
+    """Two of five URLs share a host; keys are small so that their order is easy to follow."""
+    return UrlId(f"http://h{key // 2}/{key}", f"h{key // 2}", key // 2, key, key)
+
+
+@dataclass
+class Model:
+    """What the tables should show: the plainest possible reading of the rules."""
+
+    pages: dict[tuple[str, int], str] = field(default_factory=dict)
+    links: dict[int, list[str]] = field(default_factory=dict)
+    urls: dict[tuple[str, int], int] = field(default_factory=dict)
+    hosts: dict[str, int] = field(default_factory=dict)
+    visits: list[int] = field(default_factory=list)
+    found: list[tuple[int, int, int]] = field(default_factory=list)  # key (its partition too), priority, entry
+    applied: dict[int, int] = field(default_factory=dict)
+
+
+def play(workspace: Workspace, commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]]) -> Model:
+    model, claim, clock = Model(), workspace.claim("w"), 1_000
+    for actions, back in commits:
+        buffers, entry = Buffers(), claim.state.head + 1
+        for what, key, collection, value in actions:
+            clock += 1
+            url = identity(key)
+            if what == "page":
+                visit = make_visit(url, at=clock, collection=collection)
+                page = make_page(clock, [f"http://t/{clock}/{place}" for place in range(value)])
+                buffers.add_visit(visit)
+                buffers.add_page(visit, page)
+                buffers.links.add_links(visit, page.links)
+                model.visits.append(clock)
+                model.pages[collection, key] = page.title
+                model.links[key] = [link.target for link in page.links]
+            elif what == "redirect":
+                visit = make_visit(url, at=clock, collection=collection)
+                target = f"http://t/{clock}"
+                buffers.add_visit(visit)
+                buffers.links.add_links(visit, [Link(target, "", "", "redirect", 0)])
+                model.visits.append(clock)
+                model.links[key] = [target]
+            elif what == "url":
+                buffers.add_url(UrlRow(url, collection, value))
+                model.urls[collection, key] = value
+            elif what == "host":
+                from_key = make_host(url, value)
+                buffers.add_host(from_key)
+                model.hosts[from_key.host] = value
+            else:
+                buffers.found.add(found_row(UrlRow(url, collection, 1, priority=float(value)), source="http://s/", anchor="", kind="a"))
+                model.found.append((key, value, entry))
+        applied = {partition: max(0, entry - distance) for partition, distance in back.items()}
+        claim.commit(claim.next_folder(), buffers.mapping(), applied=applied)
+        model.applied.update(applied)
+    return model
+
+
+def make_host(url: UrlId, known: int) -> HostRow:
+    return HostRow(url.host, url.partition, url.host_key, "h", 1, known=known)
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[None]:
+    """No fsync: many small commits, and no power cut in sight."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@settings(max_examples=60, deadline=None)
+@given(_commits)
+@pytest.mark.usefixtures("quick")
+def test_live_rows_are_those_of_the_model(commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace.create(folder, partitions=8)
+        model = play(workspace, commits)
+        live = LiveTables(workspace)
+        pages = live.scan("pages").select("collection", "url_key", "title").collect()
+        assert {(collection, key): title for collection, key, title in pages.iter_rows()} == model.pages
+        assert pages.height == len(model.pages)
+        links: dict[int, list[str]] = {}
+        for key, target in live.scan("links").sort("position").select("url_key", "target").collect().iter_rows():
+            links.setdefault(key, []).append(target)
+        assert links == {key: targets for key, targets in model.links.items() if targets}
+        urls = live.scan("urls").select("collection", "url_key", "depth").collect()
+        assert {(collection, key): depth for collection, key, depth in urls.iter_rows()} == model.urls
+        assert urls.height == len(model.urls)
+        deep = live.scan("urls").filter(pl.col("depth") > 4).select("collection", "url_key").collect()
+        assert set(deep.iter_rows()) == {key for key, depth in model.urls.items() if depth > 4}
+        hosts = live.scan("hosts").select("host", "known").collect()
+        assert dict(hosts.iter_rows()) == model.hosts
+        visits = live.scan("visits").select(pl.col("fetched_at").dt.epoch("ms")).collect()
+        assert sorted(visits["fetched_at"]) == model.visits
+        found = live.scan("found", entry=True).select("url_key", "priority", "entry").collect()
+        unapplied = [(key, float(priority), entry) for key, priority, entry in model.found if entry > model.applied.get(key, 0)]
+        assert sorted(found.iter_rows()) == sorted(unapplied)
+
+
+def test_tables_without_files_are_empty_and_have_their_columns(workspace: Workspace) -> None:
+    live = LiveTables(workspace)
+    for name, table in TABLES.items():
+        frame = live.scan(name).collect()
+        assert dict(frame.schema) == polars_schema(table)
+        assert frame.height == 0
+        assert live.scan(name, entry=True).collect().columns == [*table.names, "entry"]
+
+
+def test_rows_tell_the_entry_that_they_came_with(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    commit_pages(workspace, claim, [1])
+    commit_pages(workspace, claim, [2])
+    commit_pages(workspace, claim, [1], at=1_800_000_000_000)
+    live = LiveTables(workspace)
+    assert sorted(live.scan("pages", entry=True).select("url", "entry").collect().iter_rows()) == [
+        ("http://www.example.org/page1", 4),
+        ("http://www.example.org/page2", 3),
+    ]
+    assert live.all_rows("pages").select("entry").collect()["entry"].to_list() == [2, 3, 4]
+
+
+def test_live_tables_stay_at_their_version_of_the_log(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    commit_pages(workspace, claim, [1])
+    live = LiveTables(workspace)
+    commit_pages(workspace, claim, [2])
+    assert live.scan("pages").collect().height == 1
+    live.state.refresh()
+    assert live.scan("pages").collect().height == 2
+
+
+def test_batches_give_the_same_rows_as_a_scan_one_file_at_a_time(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    for at, numbers in enumerate([[1, 2, 3], [2], [4, 5], [1, 5]]):
+        commit_pages(workspace, claim, numbers, at=1_700_000_000_000 + 1_000 * at)
+    live = LiveTables(workspace)
+    for name in TABLES:
+        batches = list(live.batches(name))
+        together = pl.concat([pl.DataFrame(schema=polars_schema(TABLES[name])), *batches])
+        assert together.equals(live.scan(name).collect()), name
+    titles = [sorted(batch["title"].to_list()) for batch in live.batches("pages", ["title"])]
+    assert titles == [["Page 3"], ["Page 2"], ["Page 4"], ["Page 1", "Page 5"]]
+
+
+def test_sql_joins_live_tables(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    commit_pages(workspace, claim, [1, 2])
+    commit_pages(workspace, claim, [1], at=1_800_000_000_000)
+    frame = LiveTables(workspace).sql(
+        "SELECT p.title, count(*) AS out FROM pages p JOIN links l ON p.url = l.source WHERE l.kind = 'a' GROUP BY p.title ORDER BY p.title"
+    )
+    assert frame.rows() == [("Page 1", 2), ("Page 2", 2)]
+
+
+def test_sql_reads_only_the_tables_that_it_names(workspace: Workspace) -> None:
+    commit_pages(workspace, workspace.claim("w"), [1])
+    live = LiveTables(workspace)
+    os.unlink(workspace.path(live.state.files["pages"][0].path))
+    assert live.sql("SELECT count(*) AS n FROM urls").item() == 1
+    with pytest.raises(WorkspaceError, match="lycosa check"):
+        live.sql("SELECT count(title) AS n FROM pages")
+
+
+@pytest.mark.parametrize(
+    ("query", "helps"),
+    [
+        ("SELECT * FROM page", "visits, pages, links, urls, hosts, found, matches"),
+        ("SELECT titel FROM pages", "pages has partition, host_key, url_key, url, fetched_at, collection, title"),
+        ("SELECT p.titel FROM pages p, urls u", "urls has"),
+        ("SELEC 1", "the tables are"),
+        ("", "the tables are"),
+        ("SELECT nosuch(url) FROM urls", "urls has"),
+        ("SELECT url + 1 FROM urls", "urls has"),
+    ],
+)
+def test_sql_that_cannot_be_answered_says_what_can_be_named(workspace: Workspace, query: str, helps: str) -> None:
+    commit_pages(workspace, workspace.claim("w"), [1])
+    with pytest.raises(UsageError, match="cannot be answered") as refusal:
+        LiveTables(workspace).sql(query)
+    assert helps in str(refusal.value)
+
+
+def test_an_unknown_table_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(UsageError, match="no table 'page'; the tables are visits"):
+        LiveTables(workspace).scan("page")
+
+
+def test_older_files_without_a_newer_column_are_read_with_nulls(workspace: Workspace, tmp_path: Path) -> None:
+    commit_pages(workspace, workspace.claim("w"), [1])
+    live = LiveTables(workspace)
+    path = workspace.path(live.state.files["pages"][0].path)
+    pl.read_parquet(path).drop("faults").with_columns(pl.lit(1).alias("later")).write_parquet(path)
+    frame = live.scan("pages").collect()
+    assert frame.columns == list(TABLES["pages"].names)
+    assert frame["faults"].to_list() == [None]
+
+
+def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace) -> None:
+    url = identity(3)
+    visit = Visit(url.url, url.host, url.partition, url.host_key, url.url_key, "page", "a", 2, 1_700_000_000_123, 45)
+    visit.ip, visit.protocol, visit.http_status, visit.error = "127.0.0.1", "h2", 503, "reset"
+    visit.content_type, visit.content_length, visit.server, visit.redirect_to = "text/html", 12_345, "nginx", "http://x/"
+    visit.etag, visit.last_modified, visit.digest, visit.changed, visit.links_count = '"e"', "Mon", "sha1:X", False, 7
+    visit.referrer, visit.attempt, visit.truncated, visit.record_id = "http://r/", 3, "length", "urn:uuid:1"
+    visit.warc_file, visit.warc_offset, visit.warc_length = "data/w", 10, 20
+    buffers = Buffers()
+    buffers.add_visit(visit)
+    claim = workspace.claim("w")
+    claim.commit(claim.next_folder(), buffers.mapping())
+    [row] = LiveTables(workspace).scan("visits").with_columns(pl.col("fetched_at").dt.epoch("ms")).collect().iter_rows(named=True)
+    assert Visit(**row) == visit
