@@ -1,0 +1,61 @@
+"""Keeping the index close behind a crawl: a thread that follows the log while pages come in."""
+
+from __future__ import annotations
+
+import threading
+
+from lycosa.core.clock import Clock
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import LycosaError
+from lycosa.index.indexer import Indexer
+
+
+class IndexFollower:
+    """Updates the index after commits, at most once in `settings.interval`, and once more at the end.
+
+    An error of the indexer does not stop the crawl: it is kept in `error` and raised by `finish`.
+    """
+
+    def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
+        self._indexer = Indexer(root, settings)
+        self._interval_ms = settings.interval
+        self._clock = clock
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self.error: LycosaError | None = None
+        self._thread = threading.Thread(target=self._follow, name="index", daemon=True)
+        self._thread.start()
+
+    def committed(self, entry: int) -> None:
+        """The log has a new entry."""
+        self._wake.set()
+
+    def finish(self) -> None:
+        """Index all that is committed.
+
+        Raises:
+            LycosaError: what the indexer raised, now or earlier.
+        """
+        self.stop()
+        if self.error is not None:
+            raise self.error
+        self._indexer.update()
+
+    def _follow(self) -> None:
+        while not self._ending.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._ending.is_set():
+                return
+            try:
+                self._indexer.update()
+            except LycosaError as error:
+                self.error = error
+                return
+            self._ending.wait(self._interval_ms / 1000)
+
+    def stop(self) -> None:
+        """End the thread; an update that is under way is finished. May be called twice."""
+        self._ending.set()
+        self._wake.set()
+        self._thread.join()

@@ -1,0 +1,125 @@
+"""One step by itself: fetch a URL, read its robots.txt, parse a page. Nothing is written to disk.
+
+Robots are obeyed here as everywhere; `fetch` says what forbade it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lycosa.core.clock import SystemClock
+from lycosa.core.config import FetchSettings
+from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
+from lycosa.core.records import Exchange, Page, Request, RobotsEntry, VisitKind
+from lycosa.crawl.outcome import REDIRECTS
+from lycosa.crawl.robots import MAX_HOPS, RobotsKeeper
+from lycosa.crawl.understand import Reader
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.decode import parse_head
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.robots import product_token
+from lycosa.url.normalise import LinkResolver, normalise
+from lycosa.url.scope import hostname, url_origin
+
+
+@dataclass(slots=True, frozen=True)
+class Hop:
+    """One exchange of a one-off fetch. `refused` says why it was not made: robots, or too many redirects."""
+
+    url: str
+    exchange: Exchange | None
+    refused: str = ""
+
+
+class OneOff:
+    """A fetcher for single URLs, with its own robots; a context manager."""
+
+    def __init__(self, settings: FetchSettings, url: str) -> None:
+        self.url = normalise(url if "://" in url else f"http://{url}")
+        self._settings = settings
+        self._fetcher = CurlFetcher(settings, AddressGuard([named_pair(self.url)]), SystemClock())
+        self._robots = RobotsKeeper(settings.user_agent)
+
+    def __enter__(self) -> OneOff:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._fetcher.close()
+
+    def hops(self) -> Iterator[Hop]:
+        """Fetch the URL and what it redirects to, each hop by its own robots.txt."""
+        url = self.url
+        for _ in range(self._settings.max_redirects + 1):
+            entry = self.robots(url)
+            if not self._robots.allowed(url, entry.origin):
+                why = "robots.txt forbids it" if self._robots.reachable(entry.origin) else "robots.txt cannot be had, so nothing is allowed"
+                yield Hop(url, None, f"{Exclusion.ROBOTS}: {why}")
+                return
+            exchange = self._exchange(url, VisitKind.PAGE)
+            yield Hop(url, exchange)
+            location = parse_head(exchange.response_head).get("location")
+            if exchange.error or exchange.status not in REDIRECTS or not location:
+                return
+            target = LinkResolver(url).resolve(location)
+            if isinstance(target, Refusal):
+                return
+            url = target
+        yield Hop(url, None, Exclusion.REDIRECT_LIMIT)
+
+    def robots(self, url: str) -> RobotsEntry:
+        """The robots.txt of a URL's origin, redirects followed."""
+        origin = url_origin(url)
+        target = f"{origin}/robots.txt"
+        for _ in range(MAX_HOPS + 1):
+            exchange = self._exchange(target, VisitKind.ROBOTS)
+            location = parse_head(exchange.response_head).get("location")
+            following = LinkResolver(target).resolve(location) if location and exchange.status in REDIRECTS else Refusal.UNPARSABLE
+            if isinstance(following, Refusal):
+                break
+            target = following
+        return self._robots.received(origin, exchange)
+
+    def page(self, exchange: Exchange) -> Page:
+        """What the crawl would understand of an answer.
+
+        Raises:
+            WorkError: it is of a media type that is not read.
+        """
+        return read_page(exchange, self._settings)
+
+    def _exchange(self, url: str, kind: VisitKind) -> Exchange:
+        self._fetcher.start(Request(url, kind))
+        while not (ended := self._fetcher.wait(200)):
+            pass
+        return ended[0]
+
+
+def read_page(exchange: Exchange, settings: FetchSettings) -> Page:
+    """Parse an answer as the crawl does.
+
+    Raises:
+        WorkError: it is of a media type that is not read, or does not decode.
+    """
+    headers = parse_head(exchange.response_head)
+    understood = Reader(settings.max_decoded, product_token(settings.user_agent))(exchange, headers)
+    if understood.page is None:
+        kind = headers.get("content-type") or "no Content-Type"
+        raise WorkError(f"{exchange.url} cannot be read as a page ({understood.error or kind}); HTML, XHTML, XML and plain text are read")
+    return understood.page
+
+
+def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exchange:
+    """A file on disk as if it had been fetched."""
+    head = f"HTTP/1.1 200 OK\r\n{f'Content-Type: {content_type}' + chr(13) + chr(10) if content_type else ''}\r\n".encode("latin-1", "replace")
+    try:
+        address = normalise(url)
+    except UsageError:
+        raise UsageError(f"--url {url!r} (for {path}) is not an http(s) URL") from None
+    return Exchange(address, VisitKind.PAGE, SystemClock().now_ms(), 0, response_head=head, body=content, status=200)
+
+
+def named_pair(url: str) -> tuple[str, int]:
+    """The (host, port) of a normalised URL: what an operator allows by typing it."""
+    port = url_origin(url).rpartition(":")[2]
+    return hostname(url), int(port) if port.isdigit() else (443 if url.startswith("https:") else 80)

@@ -1,0 +1,33 @@
+"""`reparse` on a workspace: own it, claim, parse again, index."""
+
+from __future__ import annotations
+
+from lycosa.core.config import Config
+from lycosa.crawl.reparse import Reparsed, reparse
+from lycosa.crawl.understand import Reader
+from lycosa.fetch.robots import product_token
+from lycosa.index.indexer import Indexer
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+REPARSED = "reparsed"
+"""A mark in a collection's settings: the next crawl looks for links that the older parser did not see."""
+
+
+def reparse_workspace(root: str, config: Config, collection: str | None, since_ms: int | None, worker: str) -> Reparsed:
+    """Parse what is archived again and bring the index up to date.
+
+    Raises:
+        OwnedError: somebody crawls in this workspace.
+        WorkError: the archive or the log is damaged.
+    """
+    workspace = Workspace.open(root)
+    with workspace.own("reparse"):
+        settings = {name: {**values, REPARSED: True} for name, values in workspace.state().settings.items()}
+        claim = workspace.claim(worker, settings=settings)
+        reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent))
+        report = reparse(claim, LiveTables(workspace), reader, workspace.path, collection=collection, since_ms=since_ms)
+        claim.release()
+    if report.changed:
+        Indexer(root, config.index).update()
+    return report

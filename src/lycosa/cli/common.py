@@ -1,0 +1,89 @@
+"""What the commands share: the workspace and settings options, and how they print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lycosa.core.errors import UsageError
+
+DEFAULT_WORKSPACE = "lycosa-data"
+
+WorkspaceOption = Annotated[str, typer.Option("-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data).")]
+SetOption = Annotated[list[str], typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no summary.")]
+
+
+def workspace_root(context: typer.Context, given: str) -> str:
+    """The workspace named before or after the command's name, else the default."""
+    before = context.obj[0] if context.obj else ""
+    return given or before or DEFAULT_WORKSPACE
+
+
+def load_config(context: typer.Context, root: str | None, overrides: list[str], collection: str = "") -> Any:
+    """The configuration of a workspace (lycosa.toml, if there is one) with `--set` applied.
+
+    A `collection` that the file does not hold is there all the same, with every setting at its default.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    from lycosa.core.config import parse_config
+
+    path = Path(root) / "lycosa.toml" if root else None
+    text = path.read_text(encoding="utf-8") if path and path.is_file() else ""
+    before = context.obj[1] if context.obj else ()
+    if collection and not any(entry.name == collection for entry in parse_config(text, str(path or "settings")).collection):
+        text = f'{text}\n[[collection]]\nname = "{collection}"\n'
+    return parse_config(text, str(path or "settings"), (*before, *overrides))
+
+
+def require_workspace(root: str) -> None:
+    """Raises WorkspaceError, with what to do, if there is no workspace."""
+    from lycosa.store.workspace import Workspace
+
+    Workspace.open(root)
+
+
+def print_json(document: object) -> None:
+    """One JSON document on stdout."""
+    json.dump(document, sys.stdout, ensure_ascii=False, indent=2, default=str)
+    sys.stdout.write("\n")
+
+
+def note(message: str) -> None:
+    """A line for people, on stderr."""
+    print(message, file=sys.stderr)
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a seed file: one URL a line, `#` starts a comment.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the seed file {path} cannot be read: {error}") from None
+    lines = (line.split(" #")[0].strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def table(rows: list[tuple[str, str]], indent: str = "  ") -> str:
+    """Two aligned columns."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{indent}{name.ljust(width)}  {value}" for name, value in rows)
+
+
+def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
+    """`{"en": 30, "zh": 2}` -> `en 30, zh 2`, largest first."""
+    ordered = sorted(((name, number) for name, number in numbers.items() if number), key=lambda item: -item[1])
+    shown = ", ".join(f"{name or 'unknown'} {number:,}" for name, number in ordered[:most])
+    return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")

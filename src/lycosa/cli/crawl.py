@@ -1,0 +1,199 @@
+"""`lycosa crawl`: crawl and index to the end, with a progress bar; a second call resumes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lycosa.cli.common import (
+    JsonOption,
+    QuietOption,
+    SetOption,
+    WorkspaceOption,
+    counts,
+    load_config,
+    note,
+    print_json,
+    read_lines,
+    table,
+    workspace_root,
+)
+from lycosa.core.errors import UsageError
+from lycosa.core.units import format_duration, format_size, parse_duration_ms
+
+if TYPE_CHECKING:
+    from lycosa.core.config import Collection, Config
+    from lycosa.crawl.progress import Progress
+    from lycosa.crawl.worker import Worker
+
+
+def command(
+    context: typer.Context,
+    urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]...", help="Where to start; without it a crawl is resumed.")] = None,
+    seeds: Annotated[str, typer.Option("--seeds", metavar="FILE", help="A file of URLs to start from, one a line.")] = "",
+    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="Stop after adding this many pages.")] = None,
+    max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time, as in 10m.")] = "",
+    depth: Annotated[int | None, typer.Option("--depth", min=0, help="Links from a seed; 0 = the seeds alone.")] = None,
+    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Least pause between two fetches from a host.")] = "",
+    scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links are followed.")] = "",
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to crawl into.")] = "default",
+    no_index: Annotated[bool, typer.Option("--no-index", help="Do not index; `lycosa index` does it later.")] = False,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = [],
+    json_output: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Crawl sites, archive and index them."""
+    from lycosa.app.crawling import CrawlOrder, crawl
+    from lycosa.crawl.worker import Limits
+
+    root = workspace_root(context, workspace)
+    config = load_config(context, root, overrides, collection)
+    typed = _seeds(urls or [], seeds)
+    chosen = _collection(config, collection, depth=depth, delay=delay, scope=scope)
+    limits = Limits(max_pages, parse_duration_ms(max_time) if max_time else None)
+    order = CrawlOrder(root, config, chosen, typed, limits, index=not no_index)
+    show = None if quiet else _progress_bar(json_output)
+    try:
+        progress = crawl(order, observer=show.update if show else None, started=_stop_on_signals)
+    finally:
+        if show:
+            show.close()
+    if json_output:
+        print_json({"workspace": root, "collection": chosen.name, **progress.summary(progress.ended_ms)})
+    elif not quiet:
+        _summary(progress, root)
+    _remind(config, progress)
+
+
+def _seeds(urls: list[str], file: str) -> tuple[str, ...]:
+    typed = [*urls, *(read_lines(file) if file else ())]
+    return tuple(url if "://" in url else f"http://{url}" for url in typed)
+
+
+def _collection(config: Config, name: str, *, depth: int | None, delay: str, scope: str) -> Collection:
+    """The named collection of the configuration with the call's options applied."""
+    from lycosa.core.config import Collection
+
+    base = next(entry for entry in config.collection if entry.name == name)
+    settings: dict[str, Any] = base.model_dump()
+    if base.seed_file:
+        settings["seeds"] = (*base.seeds, *read_lines(base.seed_file))
+    if depth is not None:
+        settings["depth"] = depth
+    if scope:
+        if scope not in ("host", "domain", "prefix", "any"):
+            raise UsageError(f"--scope {scope!r}: choose host, domain, prefix or any")
+        settings["scope"] = scope
+    if delay:
+        settings["delay"] = parse_duration_ms(delay)
+        if settings["delay"] == 0:
+            settings["courtesy_factor"] = 0.0
+    return Collection.model_construct(**settings)
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    """Ctrl-C and SIGTERM commit and end; a second Ctrl-C ends at once (nothing that was archived is lost)."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        note("stopping: committing what is fetched (Ctrl-C again ends at once; nothing archived is lost)")
+        worker.stop()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+class _Lines:
+    """Progress for a stream that is no terminal: a line every few seconds."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def update(self, progress: Progress) -> None:
+        import time
+
+        if time.monotonic() - self._last >= 5:
+            self._last = time.monotonic()
+            note(_line(progress, time.monotonic_ns() // 1_000_000))
+
+    def close(self) -> None:
+        pass
+
+
+class _Bar:
+    """Progress on a terminal: one line that is drawn again, with a bar where the end is known."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn
+        from rich.progress import Progress as Display
+
+        self._display = Display(
+            SpinnerColumn(), BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+        )
+        self._task = self._display.add_task("starting", total=None)
+        self._display.start()
+
+    def update(self, progress: Progress) -> None:
+        import time
+
+        total = progress.pages + progress.queue + progress.in_flight
+        self._display.update(
+            self._task, total=total or None, completed=progress.pages, description=_line(progress, time.monotonic_ns() // 1_000_000)
+        )
+
+    def close(self) -> None:
+        self._display.stop()
+
+
+def _progress_bar(json_output: bool) -> _Bar | _Lines:
+    return _Bar() if sys.stderr.isatty() and not json_output else _Lines()
+
+
+def _line(progress: Progress, now_ms: int) -> str:
+    seconds = max(now_ms - progress.started_ms, 1) / 1000
+    return (
+        f"{progress.pages:,} pages  {progress.pages / seconds:,.1f}/s  queue {progress.queue:,}  hosts {progress.hosts:,}  "
+        f"errors {sum(progress.errors.values()):,}  {format_size(progress.bytes)}"
+    )
+
+
+_ENDS = {
+    "finished": "Finished: nothing more is due",
+    "max_pages": "Stopped at --max-pages",
+    "max_time": "Stopped at --max-time",
+    "stopped": "Stopped on request; the next call goes on",
+}
+
+
+def _summary(progress: Progress, root: str) -> None:
+    elapsed = progress.ended_ms - progress.started_ms
+    rows = [
+        ("pages", f"{progress.pages:,} in {format_duration(elapsed)} ({progress.pages * 1000 / max(elapsed, 1):,.1f}/s)"),
+        ("fetched", f"{progress.visits:,} exchanges, {format_size(progress.bytes)}, {progress.hosts:,} hosts"),
+        ("URLs", counts(progress.states)),
+        ("status", counts({status or "no answer": number for status, number in progress.statuses.items()})),
+        ("languages", counts(progress.languages)),
+    ]
+    if progress.replayed:
+        rows.append(("taken up", f"{progress.replayed:,} exchanges that an interrupted run had archived"))
+    if progress.errors:
+        rows.append(("errors", counts(progress.errors)))
+    if progress.refused:
+        rows.append(("links refused", counts(progress.refused)))
+    if progress.later:
+        rows.append(("left for later", counts(progress.later)))
+    print(_ENDS.get(progress.ended, progress.ended))
+    print(table(rows))
+    where = "" if root == "lycosa-data" else f" -w {root}"
+    print(f"\nNow try: lycosa{where} search WORDS   or   lycosa{where} serve")
+
+
+def _remind(config: Config, progress: Progress) -> None:
+    if progress.public_pages > config.crawl.remind_pages and not config.fetch.contact:
+        note("please set fetch.contact (a URL or mail address), so that webmasters can reach you: --set fetch.contact=you@example.org")

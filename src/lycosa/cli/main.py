@@ -1,0 +1,73 @@
+"""The `lycosa` command: one module a command, imported here; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from lycosa.cli import check, crawl, demo, explain, export, fetch, index, init, parse, reparse, robots, search, serve, sql, status
+from lycosa.core.config import VERSION
+from lycosa.core.errors import LycosaError
+
+app = typer.Typer(
+    name="lycosa",
+    help="A search robot in a box: crawls the sites you name, archives them, and searches them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+COMMANDS = {
+    "crawl": crawl.command,
+    "search": search.command,
+    "status": status.command,
+    "explain": explain.command,
+    "serve": serve.command,
+    "fetch": fetch.command,
+    "parse": parse.command,
+    "robots": robots.command,
+    "sql": sql.command,
+    "index": index.command,
+    "reparse": reparse.command,
+    "check": check.command,
+    "init": init.command,
+    "demo": demo.command,
+}
+for _name, _function in COMMANDS.items():
+    app.command(_name)(_function)
+app.add_typer(export.app, name="export")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"lycosa {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    context: typer.Context,
+    workspace: str = typer.Option("", "-w", "--workspace", metavar="DIR", help="The workspace, for commands that follow."),
+    overrides: list[str] = typer.Option([], "--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and end."),
+) -> None:
+    context.obj = (workspace, tuple(overrides))
+
+
+def main() -> None:
+    """The entry point: errors that Lycosa raises on purpose become one message and an exit code (1 failed, 2 wrong call)."""
+    try:
+        app()
+    except LycosaError as error:
+        print(f"lycosa: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output went away (`lycosa search … | head`): that is no error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""`lycosa parse FILE|URL`: look at what is understood of a page; writes nothing to disk."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, SetOption, load_config, print_json, table
+from lycosa.core.errors import UsageError, WorkError
+
+
+def command(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="FILE|URL", help="A file, - for standard input, or a URL.")],
+    url: Annotated[str, typer.Option("--url", help="Where a file came from: links are resolved against it.")] = "http://localhost/",
+    content_type: Annotated[str, typer.Option("--content-type", help="The Content-Type that a file came with.")] = "",
+    overrides: SetOption = [],
+    json_output: JsonOption = False,
+) -> None:
+    """Parse a page and show its title, language, main text and links."""
+    from dataclasses import asdict
+
+    from lycosa.app.oneoff import OneOff, file_exchange, read_page
+
+    settings = load_config(context, None, overrides).fetch
+    if source.startswith(("http://", "https://")):
+        with OneOff(settings, source) as one:
+            last = list(one.hops())[-1]
+        if last.exchange is None or last.exchange.error:
+            raise WorkError(f"{last.url}: {last.refused or (last.exchange and last.exchange.error)}")
+        page = read_page(last.exchange, settings)
+    else:
+        page = read_page(file_exchange(source, _read(source), url, content_type), settings)
+    if json_output:
+        document = asdict(page)
+        document["links"] = [link._asdict() for link in page.links]
+        document["alternates"] = [alternate._asdict() for alternate in page.alternates]
+        print_json(document)
+        return
+    print(
+        table(
+            [
+                ("title", page.title),
+                ("headline", page.headline),
+                ("description", page.description),
+                ("language", f"{page.language or 'unknown'} ({page.language_score:.2f})" + "".join(f", {code}" for code in page.other_languages)),
+                ("charset", page.charset),
+                ("canonical", page.canonical or ""),
+                ("robots", ("index" if page.may_index else "noindex") + ", " + ("follow" if page.may_follow else "nofollow")),
+                ("headings", str(len(page.headings))),
+                ("text", f"{len(page.text):,} characters, {len(page.main_text):,} of them main text"),
+                ("links", f"{len(page.links):,}" + "".join(f", {number} refused ({reason})" for reason, number in page.refused.items())),
+                ("faults", ", ".join(page.faults)),
+            ],
+            "",
+        )
+    )
+    print(f"\n{page.main_text}\n")
+    for link in page.links:
+        print(f"{link.kind:<10} {link.target}  {link.anchor}")
+
+
+def _read(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}; name a file, or a URL that starts with http:// or https://") from None

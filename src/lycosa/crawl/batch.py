@@ -1,0 +1,109 @@
+"""What the next commit will hold: one open WARC and the rows of its exchanges.
+
+A batch is cut by taking the next one; the exchanges of a batch are exactly those of its WARC.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from lycosa.archive.cdxj import write_cdxj
+from lycosa.archive.writer import WarcWriter
+from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
+from lycosa.store.claim import Claim, DataFolder
+from lycosa.store.tables import Buffers
+
+WARC_NAME = "archive.warc.gz"
+CDXJ_NAME = "archive.cdxj"
+
+
+class Batch:
+    """Collects one commit. The WARC is opened with the first exchange, so an idle worker leaves no empty files."""
+
+    def __init__(self, claim: Claim, info: Mapping[str, str]) -> None:
+        self._claim = claim
+        self._info = info
+        self._folder: DataFolder | None = None
+        self._warc: WarcWriter | None = None
+        self._buffers = Buffers()
+        self._archived: list[Visit] = []
+        self._urls: dict[tuple[int, int], UrlRow] = {}
+        self._hosts: dict[int, HostRow] = {}
+        self.counters: Counter[str] = Counter()
+        self.exchanges = 0
+        self.text_bytes = 0
+        self.orphans_used: list[str] = []
+
+    @property
+    def empty(self) -> bool:
+        return not (self.exchanges or self._urls or self._hosts or self.orphans_used)
+
+    def archive(self, exchange: Exchange, visit: Visit) -> None:
+        """Append to the open WARC; when this returns the exchange survives kill -9. Fills the visit's archive fields."""
+        if self._warc is None:
+            folder = self._open_folder()
+            self._warc = WarcWriter(
+                Path(folder.absolute) / WARC_NAME, relative_path=f"{folder.relative}/{WARC_NAME}", info=self._info
+            )
+        self._warc.append(exchange, visit)
+        self._archived.append(visit)
+        self.exchanges += 1
+
+    def add_visit(self, visit: Visit) -> None:
+        self._buffers.add_visit(visit)
+        self.counters["visits"] += 1
+        self.counters["bytes"] += visit.content_length
+
+    def add_page(self, visit: Visit, page: Page, redirect_from: str) -> None:
+        self._buffers.add_page(visit, page, redirect_from)
+        self._buffers.links.add_links(visit, page.links)
+        self.text_bytes += len(page.text) + len(page.main_text)
+        self.counters["pages"] += 1
+
+    def add_redirect(self, visit: Visit, link: Link) -> None:
+        """A redirect is a link of its source, though its source has no page."""
+        self._buffers.links.add_links(visit, [link])
+
+    def change_url(self, row: UrlRow) -> None:
+        """The row stands in the commit as it is when the batch is cut."""
+        self._urls[(row.id.host_key, row.id.url_key)] = row
+
+    def change_host(self, row: HostRow) -> None:
+        self._hosts[row.host_key] = row
+
+    def cut(self) -> None:
+        """Fix the rows of URLs and hosts as they are now: what changes later belongs to the next batch."""
+        for url in self._urls.values():
+            self._buffers.add_url(url)
+        for host in self._hosts.values():
+            self._buffers.add_host(host)
+
+    def commit(self) -> int:
+        """Write everything, then the log entry; its number. Call `cut` first; may run beside the next batch.
+
+        Raises:
+            ClaimLost: somebody else holds the partitions now.
+        """
+        folder = self._open_folder()
+        warc = cdxj = None
+        if self._warc is not None:
+            self._warc.close(sync=True)
+            warc = f"{folder.relative}/{WARC_NAME}"
+            cdxj = f"{folder.relative}/{CDXJ_NAME}"
+            write_cdxj(Path(folder.absolute) / CDXJ_NAME, self._archived, record_types=self._warc.record_types)
+        return self._claim.commit(
+            folder, self._buffers.mapping(), warc=warc, cdxj=cdxj, orphans_used=tuple(self.orphans_used), counters=self.counters
+        )
+
+    def abandon(self) -> None:
+        """Close the open WARC without committing it: it stays for replay."""
+        if self._warc is not None:
+            self._warc.close(sync=True)
+
+    def _open_folder(self) -> DataFolder:
+        if self._folder is None:
+            self._folder = self._claim.next_folder()
+        return self._folder
+

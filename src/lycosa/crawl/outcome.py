@@ -1,0 +1,70 @@
+"""What an exchange means for its URL and its host: one pure function over status, error and headers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
+from lycosa.core.records import Exchange
+from lycosa.fetch.decode import Headers
+from lycosa.frontier.politeness import retry_after_ms
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+"""RFC 9110 section 15.4: statuses that point elsewhere by Location."""
+
+_HOST_IS_DOWN = frozenset({FetchError.DNS, FetchError.CONNECT, FetchError.CONNECT_REFUSED, FetchError.CONNECT_TIMEOUT})
+"""Errors that say something of the host and not of the page: they back off the whole host."""
+
+_HOST_IS_BUSY = frozenset({429, 503})
+
+
+class Outcome(StrEnum):
+    """What to do with the URL now."""
+
+    PAGE = "page"  # there is an answer to be understood
+    UNCHANGED = "unchanged"  # 304
+    REDIRECT = "redirect"
+    RETRY = "retry"  # try again soon, if attempts are left; else later
+    LATER = "later"  # another attempt now would not help
+    GONE = "gone"
+    EXCLUDED = "excluded"
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    """`reason` is `http_404`, or a `FetchError` value; `host_failed`: back off the host; `wait_ms`: Retry-After."""
+
+    outcome: Outcome
+    reason: str = ""
+    location: str = ""
+    host_failed: bool = False
+    wait_ms: int = 0
+
+
+def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bool) -> Verdict:
+    """Decide. A body that broke off is read all the same when no attempt is left: many servers announce wrong lengths."""
+    status = exchange.status
+    wait = retry_after_ms(headers.get("retry-after"), now_ms) if status in _HOST_IS_BUSY else 0
+    if exchange.error:
+        error = FetchError(exchange.error)
+        if error is FetchError.ADDRESS_REFUSED:
+            return Verdict(Outcome.EXCLUDED, Exclusion.ADDRESS)
+        if last_attempt and status == 200 and exchange.body and error in (FetchError.INCOMPLETE, FetchError.RESET):
+            return Verdict(Outcome.PAGE, error)
+        return Verdict(Outcome.RETRY if error.retry else Outcome.LATER, error, host_failed=error in _HOST_IS_DOWN, wait_ms=wait)
+    reason = f"http_{status}"
+    if status in REDIRECTS:
+        location = headers.get("location") or ""
+        if not location.strip():
+            return Verdict(Outcome.LATER, FetchError.BAD_REDIRECT)
+        return Verdict(Outcome.REDIRECT, reason, location=location)
+    if status == 304:
+        return Verdict(Outcome.UNCHANGED, reason)
+    if 200 <= status < 300 or status == 300:
+        return Verdict(Outcome.PAGE)
+    if status in RETRY_STATUSES:
+        return Verdict(Outcome.RETRY, reason, host_failed=status in _HOST_IS_BUSY, wait_ms=wait)
+    if 400 <= status < 500:
+        return Verdict(Outcome.GONE, reason)
+    return Verdict(Outcome.LATER, reason)

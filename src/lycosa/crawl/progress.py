@@ -1,0 +1,52 @@
+"""What a crawl has done so far: plain counters, read by whoever shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counters of this call. `states` counts all URLs of the collection by stored state."""
+
+    started_ms: int  # monotonic
+    pages: int = 0  # pages rows added
+    visits: int = 0
+    bytes: int = 0
+    replayed: int = 0  # exchanges taken from a WARC that an earlier run left behind
+    errors: Counter[str] = field(default_factory=Counter)  # by FetchError or http_NNN
+    refused: Counter[str] = field(default_factory=Counter)  # links, by Refusal
+    statuses: Counter[int] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+    later: Counter[str] = field(default_factory=Counter)  # what the end of the crawl leaves for later, by reason
+    queue: int = 0
+    in_flight: int = 0
+    hosts: int = 0
+    commits: int = 0
+    public_pages: int = 0  # pages from public addresses
+    ended_ms: int = 0  # monotonic
+    ended: str = ""  # finished | max_pages | max_time | stopped
+
+    def summary(self, now_ms: int) -> Mapping[str, object]:
+        """The counters as plain data for `--json`; times in seconds."""
+        seconds = max(now_ms - self.started_ms, 1) / 1000
+        return {
+            "ended": self.ended,
+            "pages": self.pages,
+            "visits": self.visits,
+            "bytes": self.bytes,
+            "seconds": round(seconds, 3),
+            "pages_per_second": round(self.pages / seconds, 1),
+            "hosts": self.hosts,
+            "replayed": self.replayed,
+            "commits": self.commits,
+            "states": dict(self.states),
+            "statuses": {str(status): number for status, number in sorted(self.statuses.items())},
+            "errors": dict(self.errors),
+            "refused": dict(self.refused),
+            "languages": dict(self.languages.most_common()),
+            "left_for_later": dict(self.later),
+        }

@@ -1,0 +1,100 @@
+"""What each origin's robots.txt says, and what has to be fetched to know it (RFC 9309).
+
+An origin is unknown, pending (its file is on the way) or known until it expires. Nothing is fetched from an origin that is
+not known. A file that cannot be had (no answer, 5xx) allows nothing, and is asked for again after `UNREACHABLE_TTL_MS`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from lycosa.core.records import Exchange, RobotsEntry
+from lycosa.fetch.decode import decode_body, parse_head
+from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, cache_ms, robots_verdict
+
+MAX_HOPS = 5
+"""Redirects that are followed (RFC 9309 section 2.3.1.2)."""
+
+UNREACHABLE_TTL_MS = 30 * 60_000
+"""How long "not allowed" stands after robots.txt could not be had; calibrated on nothing, an hour's half."""
+
+_PARSED_BYTES = 32 * 2**20
+_OVERHEAD_BYTES = 2_000  # a parsed file costs about this beyond its text
+
+
+@dataclass(slots=True)
+class _Known:
+    robots: Robots
+    reachable: bool
+    expires_at: int
+    cost: int
+
+
+class RobotsKeeper:
+    """Parsed robots files of the origins in use, at most 32 MB of them; `hosts` rows keep the text of all."""
+
+    def __init__(self, user_agent: str) -> None:
+        self._user_agent = user_agent
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._cost = 0
+
+    def known(self, origin: str, now_ms: int) -> bool:
+        entry = self._known.get(origin)
+        return entry is not None and entry.expires_at > now_ms
+
+    def reachable(self, origin: str) -> bool:
+        entry = self._known.get(origin)
+        return entry is not None and entry.reachable
+
+    def expires_at(self, origin: str) -> int:
+        return self._known[origin].expires_at
+
+    def allowed(self, url: str, origin: str) -> bool:
+        """Whether the file of a known origin lets us fetch the URL."""
+        entry = self._known[origin]
+        self._known.move_to_end(origin)
+        return entry.robots.allowed(url)
+
+    def crawl_delay_ms(self, origin: str) -> int:
+        entry = self._known.get(origin)
+        return (entry.robots.crawl_delay_ms() or 0) if entry else 0
+
+    def load(self, entry: RobotsEntry) -> None:
+        """Take what the store holds of an origin."""
+        self._put(entry)
+
+    def received(self, origin: str, exchange: Exchange) -> RobotsEntry:
+        """The last exchange for an origin's robots.txt (redirects followed): parse it and give the row to store."""
+        status = exchange.status if not exchange.error or exchange.error == "incomplete" else 0
+        if 300 <= status < 400:
+            status = 404  # redirected too often, or nowhere: taken as unavailable (RFC 9309 section 2.3.1.2)
+        at = exchange.started_at + exchange.duration_ms
+        body = ""
+        lifetime = UNREACHABLE_TTL_MS
+        verdict = robots_verdict(status, "" if status else exchange.error or "no answer")
+        if verdict != "deny_all":
+            headers = parse_head(exchange.response_head)
+            lifetime = cache_ms(headers)
+            if verdict == "parse":
+                payload = decode_body(exchange, MAX_ROBOTS_BYTES).payload
+                body = payload[:MAX_ROBOTS_BYTES].decode("utf-8", "replace")
+        entry = RobotsEntry(origin, status, at, at + lifetime, body)
+        self._put(entry)
+        return entry
+
+    def _put(self, entry: RobotsEntry) -> None:
+        verdict = robots_verdict(entry.status, "" if entry.status else "no answer")
+        if verdict == "parse":
+            robots = Robots(entry.body, self._user_agent)
+        elif verdict == "allow_all":
+            robots = Robots.everything()
+        else:
+            robots = Robots.nothing()
+        old = self._known.pop(entry.origin, None)
+        known = _Known(robots, verdict != "deny_all", entry.expires_at, len(entry.body) * 3 + _OVERHEAD_BYTES)
+        self._known[entry.origin] = known
+        self._cost += known.cost - (old.cost if old else 0)
+        while self._cost > _PARSED_BYTES and len(self._known) > 1:
+            _, dropped = self._known.popitem(last=False)
+            self._cost -= dropped.cost

@@ -1,0 +1,67 @@
+"""Understanding pages in a child process, for those that may kill the parser.
+
+A worker that died twice without a commit replays its archive through a child: what kills the child, or keeps it busy too
+long, is recorded as `parse_crashed`, and the replay goes on with a new child.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from types import TracebackType
+
+from lycosa.core.errors import FetchError
+from lycosa.core.records import Exchange
+from lycosa.crawl.understand import Reader, Understood
+from lycosa.fetch.decode import Headers, parse_head
+
+_SECONDS_A_PAGE = 60
+"""Longest time for one page: the slowest page of the hostile server takes under 5 s on one busy core."""
+
+
+def _serve(reader: Reader, pipe: Connection) -> None:
+    while True:
+        try:
+            exchange = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(reader(exchange, parse_head(exchange.response_head)))
+
+
+class ChildReader:
+    """The same answers as `Reader`, from a child process that may die."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._context = multiprocessing.get_context("spawn")
+        self._start()
+
+    def _start(self) -> None:
+        self._pipe, theirs = self._context.Pipe()
+        self._child = self._context.Process(target=_serve, args=(self._reader, theirs), daemon=True)
+        self._child.start()
+        theirs.close()
+
+    def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
+        try:
+            self._pipe.send(replace(exchange, token=None))
+            if self._pipe.poll(_SECONDS_A_PAGE):
+                understood: Understood = self._pipe.recv()
+                return understood
+        except (EOFError, OSError):
+            pass  # the child died of this page
+        self.close()
+        self._start()
+        return Understood(None, FetchError.PARSE_CRASHED)
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._child.kill()
+        self._child.join()
+
+    def __enter__(self) -> ChildReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,55 @@
+"""From a fetched answer to a `Page`: decode, see whether it is something we read, parse.
+
+Shared by the crawl, by replay, by `reparse` and by the commands that look at one page, so that all give the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lycosa.core.records import Exchange, Page
+from lycosa.fetch.decode import Headers, decode_with
+from lycosa.page.parse import parse_page, understands
+
+
+@dataclass(slots=True)
+class Understood:
+    """`page` is None where the media type is not one that we read. `error`: the Content-Encoding did not decode."""
+
+    page: Page | None
+    error: str = ""
+    truncated: bool = False
+
+
+Understand = Callable[[Exchange, Headers], Understood]
+"""How a worker understands an answer: in this process, or in a child that may die of it."""
+
+
+@dataclass(slots=True, frozen=True)
+class Reader:
+    """Reads answers in this process. `max_decoded`: bytes after decompression; picklable, so a child can have it."""
+
+    max_decoded: int
+    product_token: str
+
+    def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
+        decoded = decode_with(exchange, headers, self.max_decoded)
+        content_type = headers.get("content-type") or ""
+        if decoded.error and not decoded.payload:
+            return Understood(None, decoded.error)
+        if not understands(content_type, decoded.payload):
+            return Understood(None, decoded.error, decoded.truncated)
+        page = parse_page(
+            decoded.payload,
+            url=exchange.url,
+            content_type=content_type,
+            link_headers=headers.get_all("link"),
+            x_robots_tag=headers.get_all("x-robots-tag"),
+            product_token=self.product_token,
+        )
+        if decoded.error:
+            page.faults.append(decoded.error)
+        if decoded.truncated or exchange.truncated:
+            page.faults.append("truncated")
+        return Understood(page, "", decoded.truncated)

@@ -1,0 +1,120 @@
+"""Crawls in this process of small sites that a real nginx serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.core.config import Collection, parse_config
+from lycosa.crawl.progress import Progress
+from lycosa.crawl.worker import Limits, Worker
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.servers.nginx import Nginx, Server, nginx
+
+
+@dataclass
+class SmallWeb:
+    """Sites on loopback: hosts `127.0.3.1`, `127.0.3.2`, … in the order given."""
+
+    server: Nginx
+
+    def url(self, path: str = "/", host: int = 1) -> str:
+        return f"http://127.0.3.{host}:{self.server.port}{path}"
+
+    def asked(self, mark: int = 0) -> list[str]:
+        """Paths asked for, in order, robots.txt left out."""
+        return [request.uri for request in self.server.requests(mark) if request.uri != "/robots.txt"]
+
+
+ServeWeb = Callable[..., SmallWeb]
+
+
+def page(*links: str, text: str = "", head: str = "") -> str:
+    """A small HTML page with links."""
+    anchors = "\n".join(f'<p><a href="{target}">to {target}</a></p>' for target in links)
+    return f"<!doctype html><html><head><title>{text or 'a page'}</title>{head}</head><body><p>{text or 'Some words of text.'}</p>{anchors}</body></html>"
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[ServeWeb]:
+    """`serve({path: content}, …, extra=[…])` serves one site a mapping."""
+    with ExitStack() as stack:
+
+        def start(*sites: Mapping[str, str], extra: list[str] | None = None) -> SmallWeb:
+            servers = []
+            for number, site in enumerate(sites, 1):
+                root = tmp_path / f"site-{number}"
+                for path, content in site.items():
+                    file = root / path.lstrip("/")
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_text(content)
+                root.mkdir(exist_ok=True)
+                more = extra[number - 1] if extra else ""
+                servers.append(Server(f"127.0.3.{number}", root, index="index.html", autoindex=False, extra=more))
+            return SmallWeb(stack.enter_context(nginx(servers)))
+
+        yield start
+
+
+@dataclass
+class Crawled:
+    """What a crawl left behind."""
+
+    root: Path
+    progress: Progress
+
+    def rows(self, table: str) -> list[dict[str, object]]:
+        return LiveTables(Workspace.open(str(self.root))).scan(table).collect().to_dicts()
+
+    def states(self) -> dict[str, tuple[str, str]]:
+        """Path -> (state, reason)."""
+        return {path_of(str(row["url"])): (str(row["state"]), str(row["reason"])) for row in self.rows("urls")}
+
+    def depths(self) -> dict[str, int]:
+        return {path_of(str(row["url"])): int(str(row["depth"])) for row in self.rows("urls")}
+
+    def pages(self) -> list[str]:
+        return sorted(path_of(str(row["url"])) for row in self.rows("pages"))
+
+    def count(self, table: str, **equal: object) -> int:
+        frame = LiveTables(Workspace.open(str(self.root))).scan(table)
+        for column, value in equal.items():
+            frame = frame.filter(pl.col(column) == value)
+        return int(frame.select(pl.len()).collect().item())
+
+
+def path_of(url: str) -> str:
+    return "/" + url.split("/", 3)[3]
+
+
+RunCrawl = Callable[..., Crawled]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunCrawl:
+    """`run(url, …, depth=2, settings=("fetch.retries=1",))` crawls into one workspace, call after call."""
+
+    def start(
+        *seeds: str,
+        settings: tuple[str, ...] = (),
+        max_pages: int | None = None,
+        max_time_ms: int | None = None,
+        started: Callable[[Worker], None] | None = None,
+        index: bool = False,
+        budget: int | None = None,
+        **collection: object,
+    ) -> Crawled:
+        quick = ("crawl.patience=0", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s", *settings)
+        config = parse_config("", overrides=quick)
+        chosen = Collection.model_validate({"delay": 0, "courtesy_factor": 0.0, "max_pages": budget, **collection})
+        order = CrawlOrder(str(tmp_path / "workspace"), config, chosen, seeds, Limits(max_pages, max_time_ms), index=index)
+        return Crawled(tmp_path / "workspace", crawl(order, started=started))
+
+    return start

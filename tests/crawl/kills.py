@@ -1,0 +1,129 @@
+"""SIGKILL at random moments of a crawl, and what must be true after each one and at the end.
+
+After every kill the whole exchanges of all WARCs are noted, and where the server's log ends: what was whole may never be
+asked for again. When a crawl has at last come to its end, tables, archive and index hold every page exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from lycosa.archive.reader import read_exchanges
+from tests.servers.nginx import Nginx
+
+LYCOSA = Path(sys.executable).parent / "lycosa"
+RUN_LIMIT_S = 120.0
+LOG_SETTLES_S = 0.05  # nginx writes its log line a moment after the answer has left
+
+
+@dataclass
+class Kill:
+    """What was on disk and in the server's log when a process was killed."""
+
+    after_s: float
+    whole: frozenset[str]  # URLs of pages whose exchange was whole in some WARC
+    log_mark: int
+
+
+@dataclass
+class KilledCrawl:
+    """A crawl that was killed again and again until it was let finish."""
+
+    workspace: Path
+    kills: list[Kill] = field(default_factory=list)
+
+
+def crawl_command(workspace: Path, seed: str, delay: str) -> list[str]:
+    """Small commits, so that kills fall before, within and after them."""
+    settings = ("crawl.commit_pages=25", "crawl.commit_interval=300ms", "crawl.patience=0", "index.interval=200ms")
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    return [str(LYCOSA), "-w", str(workspace), *overrides, "crawl", seed, "--delay", delay, "--json", "--quiet"]
+
+
+def kill_until(server: Nginx, workspace: Path, seed: str, *, kills: int, chance: random.Random, delay: str = "10ms") -> KilledCrawl:
+    """Start, kill at a random moment, note, start again; after `kills` kills, or when a start ends by itself, let it finish."""
+    crawl = KilledCrawl(workspace)
+    while len(crawl.kills) < kills:
+        process = subprocess.Popen(crawl_command(workspace, seed, delay), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        wait = chance.uniform(0.2, 2.2)
+        try:
+            _, errors = process.communicate(timeout=wait)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            time.sleep(LOG_SETTLES_S)
+            crawl.kills.append(Kill(wait, whole_pages(workspace), server.mark()))
+            continue
+        assert process.returncode == 0, errors.decode(errors="replace")
+        break
+    result = subprocess.run(crawl_command(workspace, seed, delay), capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["ended"] == "finished"
+    return crawl
+
+
+def whole_pages(workspace: Path) -> frozenset[str]:
+    """URLs of pages with a whole exchange in any WARC of the workspace, committed or not."""
+    warcs = sorted(workspace.glob("data/*/archive.warc.gz"))
+    return frozenset(
+        stored.visit.url for warc in warcs for stored in read_exchanges(warc) if stored.visit.kind == "page" and stored.visit.http_status
+    )
+
+
+def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, int]) -> None:
+    """The promises of the store, checked from outside: server's log, tables, archive (by another reader), index."""
+    for kill in crawl.kills:
+        again = {request.url for request in server.requests(kill.log_mark)} & kill.whole
+        assert not again, f"fetched again though whole when killed after {kill.after_s:.2f} s: {sorted(again)[:5]}"
+    visits = ask(crawl.workspace, "SELECT url, http_status, record_id, warc_file FROM visits WHERE kind = 'page'")
+    assert Counter(row["url"] for row in visits) == Counter(expected.keys())
+    assert {row["url"]: row["http_status"] for row in visits} == expected
+    states = ask(crawl.workspace, "SELECT url, state FROM urls")
+    assert Counter(row["url"] for row in states) == Counter(expected.keys())
+    assert {row["state"] for row in states} <= {"visited", "gone"}
+    pages = ask(crawl.workspace, "SELECT url, may_index FROM pages")
+    read = [row["url"] for row in pages]
+    assert len(set(read)) == len(read)
+    archived = Counter(_archived_responses(crawl.workspace, {row["warc_file"] for row in visits}))
+    assert archived == Counter(expected.keys())
+    status = run_json(crawl.workspace, "status", "--json")
+    assert status["index"]["documents"] == sum(row["may_index"] for row in pages)
+    checked = subprocess.run([str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def ask(workspace: Path, query: str) -> list[dict[str, object]]:
+    """Rows of `lycosa sql`."""
+    rows = run_json(workspace, "sql", query, "--json")
+    assert isinstance(rows, list)
+    return rows
+
+
+def run_json(workspace: Path, *arguments: str) -> dict[str, dict[str, object]]:
+    """A command's JSON."""
+    result = subprocess.run([str(LYCOSA), "-w", str(workspace), *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    document: dict[str, dict[str, object]] = json.loads(result.stdout)
+    return document
+
+
+def _archived_responses(workspace: Path, committed: set[object]) -> list[str]:
+    """Targets of all page responses in committed WARCs, as fastwarc reads them."""
+    targets = []
+    for path in sorted(str(name) for name in committed):
+        with (workspace / path).open("rb") as stream:
+            for record in ArchiveIterator(stream, record_types=WarcRecordType.response):
+                target = record.headers["WARC-Target-URI"]
+                if not target.endswith("/robots.txt"):
+                    targets.append(target)
+    return targets

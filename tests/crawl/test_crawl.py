@@ -1,0 +1,320 @@
+"""Whole crawls of small sites: order, depth, robots, redirects, politeness, retries, limits, resuming."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from lycosa.core.errors import OwnedError, UsageError
+from lycosa.crawl.worker import Worker
+from lycosa.store.check import verify
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
+
+
+def assert_counts_add_up(crawled: Crawled) -> None:
+    """What the worker counted is what the tables hold, and the workspace is whole."""
+    stored = Counter(str(row["state"]) for row in crawled.rows("urls"))
+    assert +crawled.progress.states == stored
+    report = verify(Workspace.open(str(crawled.root)), deep=True)
+    assert report.ok, [finding.what for finding in report.findings]
+
+
+CHAIN = {
+    "/index.html": page("/1.html", "/2.html"),
+    "/1.html": page("/1/a.html"),
+    "/2.html": page("/1.html"),
+    "/1/a.html": page("/1/b.html"),
+    "/1/b.html": page(),
+}
+
+
+def test_breadth_first_each_page_once(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(CHAIN)
+    crawled = run(web.url())
+    assert web.asked() == ["/", "/1.html", "/2.html", "/1/a.html", "/1/b.html"]
+    assert crawled.depths() == {"/": 0, "/1.html": 1, "/2.html": 1, "/1/a.html": 2, "/1/b.html": 3}
+    assert crawled.progress.ended == "finished"
+    assert_counts_add_up(crawled)
+
+
+def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(CHAIN, {"/index.html": page()})
+    run(web.url(), web.url(host=2))
+    asked = [(request.host, request.uri) for request in web.server.requests()]
+    for host in {host for host, _ in asked}:
+        paths = [path for name, path in asked if name == host]
+        assert paths[0] == "/robots.txt"
+        assert paths.count("/robots.txt") == 1
+
+
+def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(CHAIN)
+    first = run(web.url(), depth=1)
+    assert first.pages() == ["/", "/1.html", "/2.html"]
+    assert first.progress.refused["depth"] == 1
+    assert_counts_add_up(first)
+    mark = web.server.mark()
+    second = run(depth=2)
+    assert web.asked(mark) == ["/1/a.html"]
+    assert second.pages() == ["/", "/1.html", "/1/a.html", "/2.html"]
+    third = run()
+    assert third.pages() == ["/", "/1.html", "/1/a.html", "/1/b.html", "/2.html"]
+    assert third.progress.pages == 1
+    assert_counts_add_up(third)
+
+
+def test_a_narrower_call_stops_what_waits_and_a_wider_one_takes_it_up(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(CHAIN)
+    run(web.url(), max_pages=1)
+    narrow = run(depth=0)
+    assert narrow.states() == {"/": ("visited", ""), "/1.html": ("excluded", "depth"), "/2.html": ("excluded", "depth")}
+    assert_counts_add_up(narrow)
+    wide = run()
+    assert wide.pages() == ["/", "/1.html", "/1/a.html", "/1/b.html", "/2.html"]
+    assert_counts_add_up(wide)
+
+
+def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(serve: ServeWeb, run: RunCrawl) -> None:
+    """Host 1 reaches host 2's page by a long way at once; the short way leads over a slow page."""
+    slow = "location /short.html { limit_rate 4k; }"
+    web = serve({}, {}, extra=[slow, ""])
+    target = web.url("/t.html", host=2)
+    root = web.server.servers[0].root
+    (root / "index.html").write_text(page("/short.html", "/l1.html"))
+    (root / "short.html").write_text(page(target, text="x" * 2_000))
+    (root / "l1.html").write_text(page("/l2.html"))
+    (root / "l2.html").write_text(page(target))
+    other = web.server.servers[1].root
+    (other / "t.html").write_text(page("/u.html"))
+    (other / "u.html").write_text(page("/v.html"))
+    (other / "v.html").write_text(page())
+    crawled = run(web.url(), scope="any", depth=4, connections_per_host=4)
+    assert crawled.depths() == {"/": 0, "/short.html": 1, "/l1.html": 1, "/l2.html": 2, "/t.html": 2, "/u.html": 3, "/v.html": 4}
+    assert "/v.html" in crawled.pages()
+    assert_counts_add_up(crawled)
+
+
+def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
+    site = {"/index.html": page(*(f"/{number}.html" for number in range(20)))} | {f"/{number}.html": page() for number in range(20)}
+    web = serve(site)
+    first = run(web.url(), max_pages=7, connections_per_host=4)
+    assert first.progress.ended == "max_pages"
+    assert first.count("pages") == 7
+    assert first.progress.later["not_reached"] == 14
+    second = run(max_pages=7)
+    assert second.count("pages") == 14
+    third = run()
+    assert third.count("pages") == 21
+    assert Counter(web.asked()).most_common(1)[0][1] == 1
+    assert_counts_add_up(third)
+
+
+def test_a_collections_budget_counts_all_calls(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(CHAIN)
+    first = run(web.url(), budget=2)
+    assert first.count("pages") == 2
+    second = run(budget=3)
+    assert second.count("pages") == 3
+    assert second.progress.ended == "max_pages"
+
+
+def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl) -> None:
+    robots = "User-agent: lycosa\nDisallow: /private\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n"
+    web = serve(
+        {
+            "/robots.txt": robots,
+            "/index.html": page("/private/a.html", "/private/open.html", "/b.html"),
+            "/private/a.html": page(),
+            "/private/open.html": page(),
+            "/b.html": page(),
+        }
+    )
+    crawled = run(web.url())
+    assert crawled.states()["/private/a.html"] == ("excluded", "robots")
+    assert sorted(web.asked()) == ["/", "/b.html", "/private/open.html"]
+    assert_counts_add_up(crawled)
+
+
+@pytest.mark.parametrize("answer", ["return 503;", "return 500;", "return 444;"])
+def test_nothing_is_fetched_while_robots_cannot_be_had(serve: ServeWeb, run: RunCrawl, answer: str) -> None:
+    web = serve(CHAIN, extra=[f"location = /robots.txt {{ {answer} }}"])
+    crawled = run(web.url(), settings=("fetch.retries=1", "crawl.patience=1s"))
+    assert web.asked() == []
+    assert crawled.progress.later == Counter({"robots_unreachable": 1})
+    assert crawled.count("visits", kind="robots") == 2
+    assert_counts_add_up(crawled)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_a_robots_file_that_is_not_there_allows_all(serve: ServeWeb, run: RunCrawl, status: int) -> None:
+    web = serve(CHAIN, extra=[f"location = /robots.txt {{ return {status}; }}"])
+    assert len(run(web.url()).pages()) == 5
+
+
+def test_robots_redirects_are_followed_to_another_host(serve: ServeWeb, run: RunCrawl) -> None:
+    other = serve({}, {"/there.txt": "User-agent: *\nDisallow: /1.html\n"})
+    there = other.url("/there.txt", host=2)
+    moved = serve(CHAIN, extra=[f"location = /robots.txt {{ return 302 {there}; }}"])
+    crawled = run(moved.url(), there)
+    assert crawled.states()["/1.html"] == ("excluded", "robots")
+    assert "/2.html" in crawled.pages()
+
+
+def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None:
+    hops = "".join(f"location = /hop{number} {{ return 302 /hop{number + 1}; }}\n" for number in range(15))
+    rules = hops + "location = /once { return 301 /end.html; }\nlocation = /loop { return 302 /loop; }\nlocation = /out { return 301 http://127.0.3.9/; }"
+    web = serve({"/index.html": page("/once", "/hop0", "/loop", "/out"), "/end.html": page()}, extra=[rules])
+    crawled = run(web.url())
+    states = crawled.states()
+    assert states["/once"] == ("visited", "redirect")
+    assert states["/loop"] == ("visited", "redirect")
+    assert states["/hop9"] == ("visited", "redirect")
+    assert states["/hop10"] == ("visited", "redirect")
+    assert states["/hop11"] == ("excluded", "redirect_limit")
+    assert "/hop12" not in states
+    row = next(row for row in crawled.rows("pages") if str(row["url"]).endswith("/end.html"))
+    assert str(row["redirect_from"]).endswith("/once")
+    assert crawled.progress.refused["scope"] == 1
+    links = {(str(row["source"]).rsplit("/", 1)[1], str(row["target"]).rsplit("/", 1)[1]) for row in crawled.rows("links") if row["kind"] == "redirect"}
+    assert ("once", "end.html") in links
+    assert_counts_add_up(crawled)
+
+
+def test_the_pause_between_two_fetches_holds_in_the_servers_log(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(CHAIN)
+    run(web.url(), delay=0, courtesy_factor=0.0)
+    quick = [request.at for request in web.server.requests()]
+    assert max(quick) - min(quick) < 2_000
+    other = serve(CHAIN)
+    crawled = run(other.url(), delay="150ms")
+    times = [request.at for request in other.server.requests()]
+    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    assert min(gaps) >= 145  # nginx's clock ticks in milliseconds, ours too
+    assert crawled.progress.pages == 5
+
+
+def test_crawl_delay_outranks_ours(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve({**CHAIN, "/robots.txt": "User-agent: *\nCrawl-delay: 0.4\n"})
+    run(web.url(), depth=1)
+    times = [request.at for request in web.server.requests()]
+    assert min(after - before for before, after in zip(times[1:], times[2:], strict=False)) >= 395
+
+
+def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(
+        {"/index.html": page("/busy", "/fine.html"), "/fine.html": page()},
+        extra=["location = /busy { add_header Retry-After 1 always; return 503; }"],
+    )
+    crawled = run(web.url(), settings=("fetch.retries=2", "crawl.patience=5s"))
+    assert web.asked().count("/busy") == 3
+    times = [request.at for request in web.server.requests() if request.uri == "/busy"]
+    assert all(after - before >= 995 for before, after in zip(times, times[1:], strict=False))
+    attempts = sorted(int(str(row["attempt"])) for row in crawled.rows("visits") if str(row["url"]).endswith("/busy"))
+    assert attempts == [1, 2, 3]
+    assert crawled.states()["/busy"] == ("known", "http_503")
+    assert crawled.progress.later == Counter({"http_503": 1})
+    assert "/fine.html" in crawled.pages()
+    assert_counts_add_up(crawled)
+    mark = web.server.mark()
+    again = run()  # not due before a day has passed
+    assert web.asked(mark) == []
+    assert again.progress.later == Counter({"http_503": 1})
+
+
+def test_gone_and_other_answers(serve: ServeWeb, run: RunCrawl) -> None:
+    rules = "location = /gone { return 410; } location = /odd { return 418; } location = /image.png { default_type image/png; return 200 x; }"
+    web = serve({"/index.html": page("/gone", "/missing", "/odd", "/image.png")}, extra=[rules])
+    crawled = run(web.url())
+    assert crawled.states() == {
+        "/": ("visited", ""),
+        "/gone": ("gone", "http_410"),
+        "/missing": ("gone", "http_404"),
+        "/odd": ("gone", "http_418"),
+        "/image.png": ("visited", "media_type"),
+    }
+    assert crawled.pages() == ["/"]
+    assert_counts_add_up(crawled)
+
+
+def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(
+        {
+            "/index.html": page("/closed.html", "/hidden.html"),
+            "/closed.html": page("/behind.html", head='<meta name="robots" content="nofollow">'),
+            "/hidden.html": page("/seen.html", head='<meta name="lycosa" content="noindex">', text="zebrafinch"),
+            "/seen.html": page(text="zebrafinch here"),
+            "/behind.html": page(),
+        }
+    )
+    crawled = run(web.url(), index=True)
+    assert "/behind.html" not in crawled.states()
+    assert crawled.progress.refused["nofollow"] == 1
+    by_path = {str(row["url"]).rsplit("/", 1)[1]: row for row in crawled.rows("pages")}
+    assert by_path["hidden.html"]["may_index"] is False
+    from lycosa.search.engine import Searcher, SearchRequest
+
+    found = Searcher(str(crawled.root)).search(SearchRequest("zebrafinch"))
+    assert [hit.url for hit in found.hits] == [web.url("/seen.html")]
+
+
+def test_private_addresses_that_nobody_named_are_not_dialled(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve({}, {"/index.html": page()})
+    inner = web.url("/", host=2)
+    (web.server.servers[0].root / "index.html").write_text(page(inner))
+    crawled = run(web.url(), scope="any")
+    assert [request.host for request in web.server.requests() if request.host.startswith("127.0.3.2")] == []
+    reached = {str(row["url"]): str(row["error"]) for row in crawled.rows("visits")}
+    assert reached[f"{inner}robots.txt"] == "address_refused"
+    named = run(web.url(), inner, scope="any")  # typed by the operator: allowed
+    assert named.count("pages") == 2
+
+
+def test_several_hosts_at_once_share_nothing_but_the_loop(serve: ServeWeb, run: RunCrawl) -> None:
+    """Each host has its pause; all of them together take hardly longer than one."""
+    sites = [CHAIN] * 8
+    web = serve(*sites)
+    crawled = run(*(web.url(host=number) for number in range(1, 9)), delay="200ms")
+    times = [request.at for request in web.server.requests()]
+    assert crawled.progress.pages == 40
+    assert max(times) - min(times) < 8 * 5 * 200 / 2  # one after the other would take 8 s
+
+
+def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
+    site = {"/index.html": page(*(f"/{number}.html" for number in range(40)))} | {f"/{number}.html": page() for number in range(40)}
+    web = serve(site)
+    workers: list[Worker] = []
+
+    def stop_soon(worker: Worker) -> None:
+        workers.append(worker)
+        threading.Timer(0.6, worker.stop).start()
+
+    first = run(web.url(), delay="50ms", started=stop_soon)
+    assert first.progress.ended == "stopped"
+    assert 0 < first.count("pages") < 41
+    assert_counts_add_up(first)
+    second = run()
+    assert second.count("pages") == 41
+    assert Counter(web.asked()).most_common(1)[0][1] == 1
+
+
+def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(CHAIN)
+    failures: list[str] = []
+
+    def second(worker: Worker) -> None:
+        with pytest.raises(OwnedError) as refused:
+            run(web.url())
+        failures.append(str(refused.value))
+
+    run(web.url(), started=second)
+    assert "crawls in" in failures[0]
+
+
+def test_wrong_calls_change_nothing(run: RunCrawl, serve: ServeWeb) -> None:
+    with pytest.raises(UsageError, match="nothing to crawl"):
+        run()
+    with pytest.raises(UsageError):
+        run("mailto:x@example.org")

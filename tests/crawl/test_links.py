@@ -1,0 +1,151 @@
+"""Which links become rows, at what depth, and what is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from lycosa.core.config import Collection
+from lycosa.core.errors import UrlError
+from lycosa.core.records import Link, UrlId, UrlRow
+from lycosa.crawl.links import LinkGate
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.known import KnownUrls
+from lycosa.url.domain import Domains, bundled_suffix_list
+from lycosa.url.keys import Identifier
+
+DOMAINS = Domains(bundled_suffix_list())
+
+
+class Gate:
+    """A link gate with what it reported."""
+
+    def __init__(self, **settings: object) -> None:
+        collection = Collection.model_validate(settings)
+        self.admitted: list[str] = []
+        self.changed: list[tuple[str, int]] = []
+        self.fallen: list[tuple[str, int]] = []
+        self.frontier = Frontier()
+        self.gate = LinkGate(
+            collection,
+            ["http://h/"],
+            domains=DOMAINS,
+            identifier=Identifier(DOMAINS, 64),
+            frontier=self.frontier,
+            known=KnownUrls(),
+            admitted=lambda row: self.admitted.append(row.id.url),
+            changed=lambda row: self.changed.append((row.id.url, row.depth)),
+            fallen=self._fell,
+        )
+        self.gate.seed("http://h/", 0)
+        self.source = self.take()
+
+    def _fell(self, identity: UrlId, depth: int) -> None:
+        self.fallen.append((identity.url, depth))
+
+    def take(self) -> UrlRow:
+        row = self.frontier.next(0)
+        assert row is not None
+        self.frontier.finished(row.id.host_key, 0, 0)
+        return row
+
+    def follow(self, *links: Link, depth: int = 0) -> None:
+        self.source.depth = depth
+        self.gate.follow(self.source, links, 0)
+
+
+def link(target: str, kind: str = "a", rel: str = "") -> Link:
+    return Link(target, "", rel, kind, 0)
+
+
+def test_new_links_in_scope_are_admitted_once_and_the_rest_is_counted() -> None:
+    gate = Gate()
+    page = [link("http://h/a"), link("http://h/a"), link("http://other/"), link("http://h/b", rel="nofollow"), link("http://h/i", "image")]
+    gate.follow(*page)
+    gate.follow(*page)
+    assert gate.admitted == ["http://h/", "http://h/a"]
+    assert dict(gate.gate.take_refused()) == {"scope": 2, "nofollow": 2}
+    assert dict(gate.gate.take_refused()) == {}
+
+
+@pytest.mark.parametrize("kind", ["a", "area", "frame", "iframe", "canonical", "alternate", "refresh", "redirect"])
+def test_followed_kinds(kind: str) -> None:
+    gate = Gate()
+    gate.follow(link("http://h/x", kind))
+    assert gate.admitted == ["http://h/", "http://h/x"]
+
+
+@pytest.mark.parametrize("kind", ["image", "requisite", "feed", "sitemap"])
+def test_kinds_that_are_only_stored(kind: str) -> None:
+    gate = Gate()
+    gate.follow(link("http://h/x", kind))
+    assert gate.admitted == ["http://h/"]
+
+
+def test_depth_limit_is_not_remembered_against_a_shorter_way() -> None:
+    gate = Gate(depth=2)
+    gate.follow(link("http://h/x"), depth=2)
+    assert gate.admitted == ["http://h/"]
+    gate.follow(link("http://h/x"), depth=1)
+    assert gate.admitted == ["http://h/", "http://h/x"]
+    assert dict(gate.gate.take_refused()) == {"depth": 1}
+
+
+def test_a_shorter_way_lowers_what_waits_and_reports_what_was_visited() -> None:
+    gate = Gate()
+    gate.follow(link("http://h/waits"), link("http://h/done"), depth=4)
+    rows = [gate.take(), gate.take()]
+    done = next(row for row in rows if row.id.url.endswith("done"))
+    waits = next(row for row in rows if row.id.url.endswith("waits"))
+    gate.frontier.add(waits)
+    gate.follow(link("http://h/waits"), link("http://h/done"), depth=1)
+    assert gate.changed == [("http://h/waits", 2)]
+    assert gate.fallen == [("http://h/done", 2)]
+    assert done.depth == 5
+    gate.follow(link("http://h/waits"), link("http://h/done"), depth=3)  # a longer way changes nothing
+    assert len(gate.changed) == len(gate.fallen) == 1
+
+
+def test_a_url_in_flight_takes_the_lesser_depth_at_once() -> None:
+    gate = Gate()
+    gate.follow(link("http://h/x"), depth=4)
+    row = gate.take()
+    gate.gate.in_flight[row.id.url_key] = row
+    gate.follow(link("http://h/x"), depth=0)
+    assert row.depth == 1
+    assert gate.fallen == []
+
+
+def test_a_redirect_keeps_depth_and_remembers_where_it_began() -> None:
+    gate = Gate()
+    gate.follow(link("http://h/a"), depth=2)
+    first = gate.take()
+    gate.gate.redirect(first, "http://h/b", 0)
+    second = gate.take()
+    gate.gate.redirect(second, "http://h/c", 0)
+    third = gate.take()
+    assert [(row.depth, row.redirects, row.redirect_from, row.referrer) for row in (first, second, third)] == [
+        (3, 0, "", "http://h/"),
+        (3, 1, "http://h/a", "http://h/a"),
+        (3, 2, "http://h/a", "http://h/b"),
+    ]
+
+
+def test_rules_change_what_is_admitted_and_equal_results_are_one_url() -> None:
+    gate = Gate(drop_parameters=["utm_*"])
+    gate.follow(link("http://h/a?utm_source=x"), link("http://h/a?utm_source=y"), link("http://h/a"))
+    assert gate.admitted == ["http://h/", "http://h/a"]
+
+
+@pytest.mark.parametrize("url", ["mailto:x@h", "http://", "http://other/", ""])
+def test_a_seed_that_cannot_be_used_is_an_error(url: str) -> None:
+    gate = Gate()
+    with pytest.raises(UrlError):
+        gate.gate.seed(url, 0)
+
+
+def test_equal_keys_of_unequal_urls_are_refused_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lycosa.url.keys.xxh3_64_intdigest", lambda data: 7)
+    gate = Gate()
+    gate.follow(link("http://h/other"))
+    assert gate.admitted == ["http://h/"]
+    assert dict(gate.gate.take_refused()) == {"key_collision": 1}
