@@ -57,6 +57,8 @@ def decode(payload: bytes, content_type: str = "") -> Decoded:
     if payload.isascii() and declared != "iso-2022-jp":
         return Decoded(payload, declared)
     if declared == UTF_8:
+        if _is_utf_8(payload):
+            return Decoded(payload, UTF_8)
         return _declared_utf_8(payload, prescan(payload) if header else "")
     return _declared_legacy(payload, declared)
 
@@ -97,11 +99,17 @@ def _declared_by_meta(attributes: bytes) -> str:
 
 
 def _as_utf_8(data: bytes, *faults: str) -> Decoded:
+    if _is_utf_8(data):
+        return Decoded(data, UTF_8, faults)
+    return Decoded(data.decode(errors="replace").encode(), UTF_8, (*faults, FAULT_BYTES))
+
+
+def _is_utf_8(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return Decoded(data.decode(errors="replace").encode(), UTF_8, (*faults, FAULT_BYTES))
-    return Decoded(data, UTF_8, faults)
+        return False
+    return True
 
 
 def _transcoded(payload: bytes, encoding: str, *faults: str) -> Decoded:
@@ -119,21 +127,19 @@ def _undeclared(payload: bytes, *faults: str) -> Decoded:
         return _transcoded(payload, wide, *faults)
     if payload.isascii() and b"\x1b" not in payload:
         return Decoded(payload, UTF_8, faults)
-    if _mostly_utf_8(payload) and not payload.isascii():
-        return _as_utf_8(payload, *faults)
+    if not payload.isascii():
+        if _is_utf_8(payload):
+            return Decoded(payload, UTF_8, faults)
+        if _mostly_utf_8(payload):
+            return _as_utf_8(payload, *faults)
     encoding = detect(payload)
     return _transcoded(payload, encoding, *faults) if encoding != UTF_8 else _as_utf_8(payload, *faults)
 
 
 def _mostly_utf_8(payload: bytes) -> bool:
     """Valid UTF-8, or UTF-8 with a few broken bytes (a cut sequence, a pasted Latin-1 word)."""
-    try:
-        payload.decode()
-    except UnicodeDecodeError:
-        text = payload.decode(errors="replace")
-        broken = text.count("\ufffd")
-        return broken < BROKEN_SHARE * _count_non_ascii(text)
-    return True
+    text = payload.decode(errors="replace")
+    return text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text)
 
 
 def _count_non_ascii(text: str) -> int:

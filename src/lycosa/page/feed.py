@@ -12,7 +12,7 @@ from xml.parsers import expat
 from selectolax.lexbor import LexborHTMLParser
 
 from lycosa.core.records import LinkKind
-from lycosa.page.walk import Found, FoundLink, fold
+from lycosa.page.found import ANCHOR_LENGTH, Found, fold
 
 _MARKUP: Final = frozenset({"description", "summary", "content", "encoded", "subtitle"})  # HTML inside text
 _DATES: Final = frozenset({"pubDate", "published", "date", "issued", "lastBuildDate", "updated"})
@@ -43,7 +43,7 @@ class _Reader:
         self._depth = 0
         self._in_entry = 0
         self._title = ""  # of the entry that is being read
-        self._entry_links: list[FoundLink] = []
+        self._entry_links: list[int] = []  # indices of links that take the title of the entry as their anchor
         self._stopped = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -87,8 +87,9 @@ class _Reader:
         else:
             self._line(text)
         if name in _ENTRIES and self._in_entry == self._depth:
-            for link in self._entry_links:
-                link.anchor = link.anchor or self._title[:500]
+            for index in self._entry_links:
+                kind, href, rel, _ = self.found.links[index]
+                self.found.links[index] = (kind, href, rel, self._title[:ANCHOR_LENGTH])
             self._in_entry = 0
         self._depth -= 1
 
@@ -110,10 +111,9 @@ class _Reader:
             self.found.lines.append(folded)
 
     def _link(self, kind: LinkKind, href: str, rel: str) -> None:
-        link = FoundLink(kind, href, rel)
-        self.found.links.append(link)
         if self._in_entry and kind is LinkKind.A:
-            self._entry_links.append(link)
+            self._entry_links.append(len(self.found.links))
+        self.found.links.append((kind.value, href, rel, ""))
 
     def _markup(self, text: str) -> None:
         body = LexborHTMLParser(text).body
@@ -122,7 +122,7 @@ class _Reader:
         for item in body.css("a[href]"):
             href = item.attributes.get("href")
             if href:
-                self.found.links.append(FoundLink(LinkKind.A, href, "", fold(item.text())[:500]))
+                self.found.links.append((LinkKind.A.value, href, "", fold(item.text())[:ANCHOR_LENGTH]))
         self._line(body.text(separator=" "))
 
 

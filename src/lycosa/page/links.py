@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Link, LinkKind
-from lycosa.page.walk import FoundLink, fold
+from lycosa.page.found import FoundLink
 from lycosa.url.normalise import LinkResolver
 
 MAX_LINKS = 20_000  # of a page
@@ -62,25 +62,23 @@ def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_b
     refused: dict[str, int] = {}
     seen: set[tuple[str, str, str]] = set()
     resolve = resolver.resolve
-    for item in found:
-        href = item.href
+    for kind, href, rel, anchor in found:
         if href[:1] == "#" and not page_has_base:
             continue
         target = resolve(href)
         if type(target) is Refusal:
             refused[target.value] = refused.get(target.value, 0) + 1
             continue
-        anchor = item.anchor or (fold(item.fallback) if item.fallback else "")
-        key = (target, item.kind, anchor)
+        key = (target, kind, anchor)
         if key in seen:
             continue
         if len(links) == MAX_LINKS:
             return Links(links, refused, True)
         seen.add(key)
-        links.append(Link(target, anchor, item.rel, item.kind, len(links)))
+        links.append(Link(target, anchor, rel, kind, len(links)))
     return Links(links, refused, False)
 
 
 def first_target(links: Iterable[Link], kind: LinkKind) -> str | None:
     """The target of the first link of a kind."""
-    return next((link.target for link in links if link.kind == kind), None)
+    return next((link.target for link in links if link.kind == kind.value), None)

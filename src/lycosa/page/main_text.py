@@ -8,33 +8,37 @@ Kohlschuetter et al., "Boilerplate detection using shallow text features", WSDM 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from lycosa.page.found import Block, Found
 from lycosa.page.marks import AWAY
-from lycosa.page.walk import Block, Region
 
 BELIEVED_SHARE = 0.3  # a region marked as boilerplate that holds more of the text is the text
 SHORT = 40  # characters; a block below it costs unless its surroundings pay
 
 
-def main_lines(blocks: Sequence[Block], regions: Sequence[Region]) -> list[int]:
+def main_text(found: Found) -> str:
+    """The main text, lines joined by newline: a subsequence of the page's lines."""
+    lines = found.lines
+    return "\n".join([lines[index] for index in main_lines(found)])
+
+
+def main_lines(found: Found) -> list[int]:
     """Indices of the lines of the visible text that are main text, in order."""
+    blocks, parents, marks = found.blocks, found.parents, found.marks
     if not blocks:
         return []
-    sizes = [0] * len(regions)
+    sizes = [0] * len(parents)
     for block in blocks:
         if not block.alt:
-            sizes[block.region] += block.size
-    for index in range(len(regions) - 1, 0, -1):
-        sizes[regions[index].parent] += sizes[index]
+            sizes[block.element] += block.size
+    for index in range(len(parents) - 1, 0, -1):
+        sizes[parents[index]] += sizes[index]
     total = sizes[0] or 1
-    away = [False] * len(regions)
-    for index in range(1, len(regions)):
-        region = regions[index]
-        away[index] = away[region.parent] or (region.mark == AWAY and sizes[index] <= BELIEVED_SHARE * total)
+    away = [False] * len(parents)
+    for index in range(1, len(parents)):
+        away[index] = away[parents[index]] or (marks[index] == AWAY and sizes[index] <= BELIEVED_SHARE * total)
     best = current = 0.0
     start = best_start = best_end = 0
-    scores = [_score(block, away[block.region]) for block in blocks]
+    scores = [_score(block, away[block.element]) for block in blocks]
     for index, score in enumerate(scores):
         if current <= 0:
             current, start = 0.0, index
@@ -44,7 +48,7 @@ def main_lines(blocks: Sequence[Block], regions: Sequence[Region]) -> list[int]:
     lines: list[int] = []
     for index in range(best_start, best_end):
         block = blocks[index]
-        if block.alt or away[block.region] or (scores[index] < 0 and block.link_size > 0.5 * block.size):
+        if block.alt or away[block.element] or (scores[index] < 0 and block.link_size > 0.5 * block.size):
             continue
         lines.extend(range(block.first, block.last))
     return lines

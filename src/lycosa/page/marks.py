@@ -7,7 +7,6 @@ looked up. Calibrated on the tuning half of article-extraction (see bench/extrac
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from itertools import pairwise
 
 NEUTRAL, AWAY, BODY = 0, 1, 2
@@ -29,31 +28,55 @@ _AWAY_ROLES = frozenset(
     {"navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar"}
 )
 _CAPITAL = re.compile(r"([a-z])([A-Z])")
-_SEPARATOR = re.compile(r"[^a-z]+")
+_MAX_KNOWN = 20_000  # class and id strings remembered; a site has some hundred
+_known: dict[str, int] = {}
 
 
-@lru_cache(maxsize=8192)
 def mark_of(names: str) -> int:
-    """The mark of a class or id string."""
-    words = _SEPARATOR.split(_CAPITAL.sub(r"\1 \2", names).lower())
+    """The mark of a class or id string. Pages repeat them, so they are remembered."""
+    mark = _known.get(names)
+    if mark is None:
+        mark = _judge(names[:500])
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        if len(names) <= 500:
+            _known[names] = mark
+    return mark
+
+
+def _judge(names: str) -> int:
+    words = names.lower().replace("-", " ").replace("_", " ").split()
     if not _AWAY_WORDS.isdisjoint(words):
         return AWAY
-    if not _BODY_WORDS.isdisjoint(map("".join, pairwise(words))) or not _BODY_WORDS.isdisjoint(words):
+    if not (names.islower() or names.isupper()):
+        words += _CAPITAL.sub(r"\1 \2", names).lower().replace("-", " ").replace("_", " ").split()
+        if not _AWAY_WORDS.isdisjoint(words):
+            return AWAY
+    if not _BODY_WORDS.isdisjoint(words) or not _BODY_WORDS.isdisjoint(map("".join, pairwise(words))):
         return BODY
     return NEUTRAL
 
 
 def mark_of_element(attributes: dict[str, str | None]) -> int:
     """The mark of an element by its role, itemprop, class and id."""
-    role = attributes.get("role")
-    if role and role.lower() in _AWAY_ROLES:
-        return AWAY
-    if attributes.get("itemprop") == "articleBody":
-        return BODY
+    mark = NEUTRAL
     names = attributes.get("class")
-    mark = mark_of(names) if names else NEUTRAL
+    if names:
+        mark = mark_of(names)
     if mark == NEUTRAL:
         names = attributes.get("id")
         if names:
             mark = mark_of(names)
+        if "role" in attributes and (attributes["role"] or "").lower() in _AWAY_ROLES:
+            return AWAY
+        if "itemprop" in attributes and attributes["itemprop"] == "articleBody":
+            return BODY
     return mark
+
+
+def is_hidden(attributes: dict[str, str | None]) -> bool:
+    """Whether an element says that it is not shown."""
+    if "hidden" in attributes:
+        return True
+    style = attributes.get("style")
+    return style is not None and "display" in style and "display:none" in style.replace(" ", "").lower()

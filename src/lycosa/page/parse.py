@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
-
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Alternate, LinkKind, Page
 from lycosa.page import feed, media
 from lycosa.page.dates import parse_date
+from lycosa.page.document import read_html
 from lycosa.page.encoding import decode
+from lycosa.page.found import Found, fold
 from lycosa.page.links import first_target, header_links, refresh_target, resolve_links
-from lycosa.page.main_text import main_lines
+from lycosa.page.main_text import main_text
 from lycosa.page.media import Format
 from lycosa.page.robots import permission
-from lycosa.page.walk import Found, FoundLink, Walker, fold
 from lycosa.text.digest import simhash, text_digest
 from lycosa.text.identify import identify
 from lycosa.url.normalise import LinkResolver
@@ -28,7 +27,6 @@ IDENTIFIED_LENGTH = 1_000  # characters whose language is identified
 _ENOUGH_MAIN_TEXT = 200  # characters of main text from which the rest of the page is not asked for the language
 _TITLE_LENGTH = 1_000
 _DESCRIPTION_LENGTH = 5_000
-_MAX_HEADINGS = 2_000
 _MAX_ALTERNATES = 1_000
 
 _DATE_METAS = (
@@ -96,9 +94,7 @@ def parse_page(
     else:
         if form is Format.XHTML:
             data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
-        tree = LexborHTMLParser(data, options=LexborDocumentOptions.WO_EVENTS)
-        root = tree.root
-        found = Walker().walk(root) if root is not None else Found()
+        found = read_html(data)
     _fill_texts(page, found, whole=form in (Format.TEXT, Format.XML))
     _fill_links(page, found, url, link_headers)
     page.published_at = _published(found)
@@ -117,26 +113,26 @@ def _plain(data: bytes) -> Found:
 def _fill_texts(page: Page, found: Found, whole: bool) -> None:
     lines = found.lines
     page.text = "\n".join(lines)
-    page.main_text = page.text if whole else "\n".join([lines[index] for index in main_lines(found.blocks, found.regions)])
+    page.main_text = page.text if whole else main_text(found)
     meta = found.meta
     page.title = (found.title or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
-    page.headline = (found.marked_headline or found.headline or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
+    page.headline = (found.headline or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
     description = meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
     page.description = fold(description)[:_DESCRIPTION_LENGTH]
-    page.headings = found.headings[:_MAX_HEADINGS]
+    page.headings = found.headings
 
 
 def _fill_links(page: Page, found: Found, url: str, link_headers: Sequence[str]) -> None:
     refresh = found.meta.get("http-equiv:refresh")
     if refresh and (target := refresh_target(refresh)):
-        found.links.append(FoundLink(LinkKind.REFRESH, target))
+        found.links.append((LinkKind.REFRESH.value, target, "", ""))
     alternates = found.alternates
     for target, parameters in header_links(link_headers) if link_headers else ():
         relations = parameters.get("rel", "").lower().split()
         if "canonical" in relations:
-            found.links.append(FoundLink(LinkKind.CANONICAL, target, " ".join(relations)))
+            found.links.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
         elif "alternate" in relations:
-            found.links.append(FoundLink(LinkKind.ALTERNATE, target, " ".join(relations)))
+            found.links.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
             if parameters.get("hreflang"):
                 alternates.append((parameters["hreflang"], target))
     base = url
