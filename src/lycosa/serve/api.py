@@ -9,20 +9,16 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.core.units import format_time
-from lycosa.search.engine import Hit, SearchRequest, SearchResults
+from lycosa.search.engine import MOST_HITS, Hit, SearchRequest, SearchResults
 from lycosa.serve.problems import Problem
 from lycosa.serve.source import SearchSource
 
 MAX_QUERY = 2_000
 MAX_COUNT = 100
-MAX_OFFSET = 10_000
-"""A search answers from the top: past this many results a narrower query serves better, and costs less."""
-
-NOTHING_INDEXED = "nothing is indexed yet"
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {"application/problem+json": {}}, "description": text}
-    for status, text in ((400, "The query cannot be understood"), (422, "A parameter is wrong"), (503, "The workspace cannot be read"))
+    for status, text in ((422, "A parameter is wrong"), (503, "The workspace cannot be read"))
 }
 
 
@@ -38,7 +34,8 @@ class Result(BaseModel):
 
     url: str
     title: str
-    snippet: list[Fragment] = Field(description="Plain text in pieces: joined they are the snippet. Not HTML: escape it.")
+    snippet: str = Field(description="Plain text, not HTML: escape it.")
+    fragments: list[Fragment] = Field(description="The snippet in pieces: joined they are `snippet`.")
     language: str = Field(description="ISO 639 code identified from the text; empty: unknown.")
     host: str
     collection: str
@@ -56,7 +53,7 @@ class Answer(BaseModel):
     took_ms: float
     generation: int = Field(description="The index generation that answered; 0: none yet.")
     notes: list[str] = Field(description="What to know about this answer.")
-    results: list[Result]
+    hits: list[Result]
 
 
 def create_router(source: SearchSource, status: Callable[[], Mapping[str, object]]) -> APIRouter:
@@ -67,18 +64,15 @@ def create_router(source: SearchSource, status: Callable[[], Mapping[str, object
     def search(
         q: Annotated[str, Query(min_length=1, max_length=MAX_QUERY, description="What to search for.")],
         n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="How many results.")] = 10,
-        offset: Annotated[int, Query(ge=0, le=MAX_OFFSET, description="How many results to skip.")] = 0,
+        offset: Annotated[int, Query(ge=0, le=MOST_HITS, description="How many results to skip.")] = 0,
         lang: Annotated[str, Query(max_length=16, description="Only pages in this language.")] = "",
         collection: Annotated[str, Query(max_length=64, description="Only pages of this collection.")] = "",
         site: Annotated[str, Query(max_length=255, description="Only pages of this host.")] = "",
     ) -> Answer:
         """Search the index."""
-        results = source.search(
-            SearchRequest(q, count=n, offset=offset, language=lang or None, collection=collection or None, host=site or None)
+        return answer(
+            source.search(SearchRequest(q, count=n, offset=offset, language=lang or None, collection=collection or None, host=site or None))
         )
-        if results is None:
-            return Answer(query=q, total=0, offset=offset, took_ms=0.0, generation=0, notes=[NOTHING_INDEXED], results=[])
-        return answer(results)
 
     @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
     def workspace_status() -> dict[str, Any]:
@@ -97,7 +91,7 @@ def answer(results: SearchResults) -> Answer:
         took_ms=round(results.took_ms, 3),
         generation=results.generation,
         notes=list(results.notes),
-        results=[_result(hit) for hit in results.hits],
+        hits=[_result(hit) for hit in results.hits],
     )
 
 
@@ -105,7 +99,8 @@ def _result(hit: Hit) -> Result:
     return Result(
         url=hit.url,
         title=hit.title,
-        snippet=[Fragment(text=text, match=match) for text, match in hit.snippet],
+        snippet="".join(text for text, _ in hit.snippet),
+        fragments=[Fragment(text=text, match=match) for text, match in hit.snippet],
         language=hit.language,
         host=hit.host,
         collection=hit.collection,

@@ -73,7 +73,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(LycosaError)
     def known_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, UsageError):
-            return respond(request, 400, "The query cannot be understood", str(error))
+            return respond(request, 400, "This cannot be answered", str(error))
         return respond(request, 503, "The workspace cannot be read", str(error))
 
     @app.exception_handler(HTTPException)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from lycosa.core.errors import QueryError
-from lycosa.search.engine import SearchRequest, SearchResults
-from lycosa.serve.api import MAX_OFFSET, MAX_QUERY
-from lycosa.serve.languages import LANGUAGE_NAMES, direction, language_name
+from lycosa.search.engine import MOST_HITS, SearchRequest, SearchResults
+from lycosa.serve.api import MAX_QUERY
+from lycosa.serve.languages import language_name
 from lycosa.serve.present import PAGE_SIZE, Filters, page_links, result_view
 from lycosa.serve.source import SearchSource
 
-LAST_PAGE = MAX_OFFSET // PAGE_SIZE
+LAST_PAGE = MOST_HITS // PAGE_SIZE
 
 _TEMPLATES = Environment(
     loader=PackageLoader("lycosa.serve"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -36,7 +35,7 @@ def create_pages(source: SearchSource) -> APIRouter:
         collection: Annotated[str, Query(max_length=64)] = "",
     ) -> HTMLResponse:
         filters = Filters(q.strip(), lang.strip(), site.strip(), collection.strip())
-        languages = languages_offered(filters.language)
+        languages = languages_offered(source.languages(), filters.language)
         if not filters.query:
             return HTMLResponse(render_start(filters, languages))
         request = SearchRequest(
@@ -47,18 +46,17 @@ def create_pages(source: SearchSource) -> APIRouter:
             collection=filters.collection or None,
             host=filters.site or None,
         )
-        try:
-            results = source.search(request)
-        except QueryError as error:
-            return HTMLResponse(render_results(filters, languages, None, page, fault=str(error)), 400)
-        return HTMLResponse(render_results(filters, languages, results, page))
+        return HTMLResponse(render_results(filters, languages, source.search(request), page))
 
     return router
 
 
-def languages_offered(chosen: str) -> list[tuple[str, str]]:
-    """The language filter's choices as (code, name), by name; the one that is chosen is always among them."""
-    return sorted(((code, language_name(code)) for code in {*LANGUAGE_NAMES, chosen} - {""}), key=lambda choice: choice[1].casefold())
+def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str, str]]:
+    """The language filter's choices as (code, label): those of the index, the largest first, and the one that is chosen."""
+    ordered = sorted((code for code in counts if code), key=lambda code: (-counts[code], code))
+    if chosen and chosen not in counts:
+        ordered.append(chosen)
+    return [(code, f"{language_name(code)} ({counts[code]:,})" if code in counts else language_name(code)) for code in ordered]
 
 
 def render_start(filters: Filters, languages: Sequence[tuple[str, str]]) -> str:
@@ -66,22 +64,17 @@ def render_start(filters: Filters, languages: Sequence[tuple[str, str]]) -> str:
     return _TEMPLATES.get_template("start.html").render(filters=filters, languages=languages)
 
 
-def render_results(
-    filters: Filters, languages: Sequence[tuple[str, str]], results: SearchResults | None, page: int, fault: str = ""
-) -> str:
-    """The page with an answer; `results` None with no `fault` means that there is no index yet."""
-    total = results.total if results else 0
+def render_results(filters: Filters, languages: Sequence[tuple[str, str]], results: SearchResults, page: int) -> str:
+    """The page with an answer."""
     return _TEMPLATES.get_template("results.html").render(
         filters=filters,
         languages=languages,
         results=results,
-        views=[result_view(hit, filters) for hit in results.hits] if results else [],
-        fault=fault,
+        views=[result_view(hit, filters) for hit in results.hits],
         page=page,
-        pages=page_links(total, page, filters, LAST_PAGE),
-        last_page=min(-(-total // PAGE_SIZE), LAST_PAGE),
+        pages=page_links(results.total, page, filters, LAST_PAGE),
+        last_page=min(-(-results.total // PAGE_SIZE), LAST_PAGE),
         language_name=language_name(filters.language),
-        direction=direction,
     )
 
 

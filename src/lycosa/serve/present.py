@@ -39,7 +39,7 @@ class Filters:
 class ResultView:
     """One result, ready for the template."""
 
-    title: str
+    title: list[tuple[str, bool]]  # (text, is it a match)
     href: str | None  # None: not a web address, shown as text
     address: str
     host: str
@@ -101,7 +101,7 @@ def result_view(hit: Hit, filters: Filters) -> ResultView:
     date, date_text = day(at_ms)
     address = readable_url(hit.url)
     return ResultView(
-        title=hit.title.strip() or address,
+        title=(hit.marked_title or [(hit.title, False)]) if hit.title.strip() else [(address, False)],
         href=web_href(hit.url),
         address=address,
         host=hit.host,

@@ -1,4 +1,4 @@
-"""The index behind the pages: opened when there is one, followed when it grows, asked by one request at a time."""
+"""The index behind the pages: opened at the first question, followed as it grows."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from lycosa.search.engine import Searcher, SearchRequest, SearchResults
 
 
 class SearchSource:
-    """A `Searcher` over a workspace that may not have an index yet.
+    """A `Searcher` over a workspace, shared by the threads that answer requests.
 
-    Requests come on several threads. A search takes milliseconds and holds the interpreter, so they take turns.
+    Raises (all methods):
+        WorkspaceError: there is no workspace, or its index is damaged.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._searcher: Searcher | None = None
 
-    def search(self, request: SearchRequest) -> SearchResults | None:
-        """Ask the newest index; None while there is none.
+    def search(self, request: SearchRequest) -> SearchResults:
+        """Ask the newest generation."""
+        return self._newest().search(request)
 
-        Raises:
-            QueryError: the query cannot be understood.
-            WorkspaceError: there is no workspace, or it cannot be read.
-        """
-        with self._lock:
-            if self._searcher is None:
-                self._searcher = Searcher(self._root)
-            else:
-                self._searcher.reload()
-            return self._searcher.search(request)
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about; empty while nothing is indexed."""
+        return self._newest().languages
+
+    def _newest(self) -> Searcher:
+        if self._searcher is None:
+            with self._opening:
+                if self._searcher is None:
+                    self._searcher = Searcher(self._root)
+        self._searcher.reload()
+        return self._searcher
