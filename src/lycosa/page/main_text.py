@@ -9,10 +9,14 @@ Kohlschuetter et al., "Boilerplate detection using shallow text features", WSDM 
 from __future__ import annotations
 
 from lycosa.page.found import Block, Found
-from lycosa.page.marks import AWAY
+from lycosa.page.marks import AWAY, BODY, NEVER
+from lycosa.page.tags import TAG
 
 BELIEVED_SHARE = 0.3  # a region marked as boilerplate that holds more of the text is the text
+BODY_SHARE = 0.3
+DESCEND_SHARE = 0.75
 SHORT = 40  # characters; a block below it costs unless its surroundings pay
+_TR = TAG["tr"]
 
 
 def main_text(found: Found) -> str:
@@ -23,22 +27,51 @@ def main_text(found: Found) -> str:
 
 def main_lines(found: Found) -> list[int]:
     """Indices of the lines of the visible text that are main text, in order."""
-    blocks, parents, marks = found.blocks, found.parents, found.marks
+    blocks, parents, marks, tags = found.blocks, found.parents, found.marks, found.tags
     if not blocks:
         return []
-    sizes = [0] * len(parents)
+    scale = _scale(found)
+    count = len(parents)
+    good = [0.0] * count
     for block in blocks:
-        if not block.alt:
-            sizes[block.element] += block.size
-    for index in range(len(parents) - 1, 0, -1):
-        sizes[parents[index]] += sizes[index]
-    total = sizes[0] or 1
-    away = [False] * len(parents)
-    for index in range(1, len(parents)):
-        away[index] = away[parents[index]] or (marks[index] == AWAY and sizes[index] <= BELIEVED_SHARE * total)
+        if not block.alt and block.link_size * 3 < block.size and block.size * scale >= SHORT:
+            good[block.element] += block.size - block.link_size
+    for index in range(count - 1, 0, -1):
+        good[parents[index]] += good[index]
+    total = good[0]
+    away = [False] * count
+    for index in range(1, count):
+        mark = marks[index]
+        away[index] = away[parents[index]] or (mark == AWAY and good[index] <= BELIEVED_SHARE * total) or (mark == NEVER and good[index] < total * 0.8)
+    # Good text outside of what is put aside.
+    kept = [0.0] * count
+    for block in blocks:
+        if not block.alt and block.link_size * 3 < block.size and block.size * scale >= SHORT and not away[block.element]:
+            kept[block.element] += block.size - block.link_size
+    for index in range(count - 1, 0, -1):
+        kept[parents[index]] += kept[index]
+    total = kept[0]
+    body = 0
+    for index in range(1, count):
+        if marks[index] == BODY and not away[index] and kept[index] >= BODY_SHARE * total and kept[index] > kept[body] * (body > 0):
+            body = index
+    top = body
+    children: dict[int, int] = {}
+    for index in range(1, count):
+        parent = parents[index]
+        if parent not in children or kept[index] > kept[children[parent]]:
+            children[parent] = index
+    while top in children and kept[children[top]] > DESCEND_SHARE * kept[top]:
+        top = children[top]
+    if top:
+        top = parents[top] if tags[top] != 0 and top not in children else top
+    inside = [False] * count
+    inside[top] = True
+    for index in range(top + 1, count):
+        inside[index] = inside[parents[index]]
     best = current = 0.0
     start = best_start = best_end = 0
-    scores = [_score(block, away[block.element]) for block in blocks]
+    scores = [_score(block, away[block.element] , inside[block.element], scale, tags[block.element]) for block in blocks]
     for index, score in enumerate(scores):
         if current <= 0:
             current, start = 0.0, index
@@ -54,14 +87,30 @@ def main_lines(found: Found) -> list[int]:
     return lines
 
 
-def _score(block: Block, away: bool) -> float:
+def _scale(found: Found) -> float:
+    """How many letters of Latin text a character of this page is worth."""
+    characters = size = spaces = 0
+    for line in found.lines:
+        if not line.isascii():
+            size += len(line.encode())
+            characters += len(line)
+            spaces += line.count(" ")
+    if characters and size > 2 * characters and spaces < 0.1 * characters:
+        return 2.0
+    return 1.0
+
+
+def _score(block: Block, away: bool, inside: bool, scale: float, tag: int) -> float:
     if block.alt:
         return 0.0
+    size = block.size * scale
     if away:
-        return -min(block.size, 100) * 0.5
+        return -min(size, 100) * 0.5
     density = block.link_size / block.size
+    if not inside:
+        return -min(size, 100) * 1.0
     if density > 0.5:
-        return -min(block.size, 100) * 1.0
-    if block.size < SHORT:
-        return -10.0
-    return block.size * (1 - 2 * density)
+        return -min(size, 100) * 1.0
+    if size < SHORT:
+        return size*.2 if tag == _TR and not density else -10.0
+    return size * (1 - 2 * density)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-NEUTRAL, AWAY, BODY = 0, 1, 2
+NEUTRAL, AWAY, BODY, NEVER = 0, 1, 2, 3
 """Marks of a region: nothing known; not the article; the article itself."""
 
 _AWAY = """
@@ -22,6 +22,8 @@ _AWAY = """
     teaser teasers hidden invisible sr
 """
 _BODY = "articlebody storybody entrycontent postcontent articlecontent articletext"
+_NEVER = "cookie cookies consent gdpr privacy newsletter subscribe disqus comment comments outbrain taboola login signin signup paywall cli"
+_NEVER_WORDS = frozenset(_NEVER.split())
 _AWAY_WORDS = frozenset(_AWAY.split())
 _BODY_WORDS = frozenset(_BODY.split())
 _AWAY_ROLES = frozenset(
@@ -46,6 +48,8 @@ def mark_of(names: str) -> int:
 
 def _judge(names: str) -> int:
     words = names.lower().replace("-", " ").replace("_", " ").split()
+    if not _NEVER_WORDS.isdisjoint(words):
+        return NEVER
     if not _AWAY_WORDS.isdisjoint(words):
         return AWAY
     if not (names.islower() or names.isupper()):
