@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -292,3 +293,37 @@ def test_the_records_of_another_writer_are_read(tmp_path: Path) -> None:
     assert records[1].headers["warc-target-uri"] == "http://a.example/"
     assert sum(record.length for record in records) == path.stat().st_size
     assert list(read_exchanges(path)) == []
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.binary(min_size=1, max_size=40)), min_size=1, max_size=4), report=st.booleans())
+def test_whatever_is_damaged_no_exchange_is_invented_or_changed(tmp_path: Path, changes: list[tuple[int, bytes]], report: bool) -> None:
+    path = tmp_path / "a.warc.gz"
+    pairs = [pair(), failure(), pair("http://a.example/b", body=b"\x1f\x8b\x08\0" * 30), pair("http://a.example/c")]
+    write(path, *pairs)
+    data = bytearray(path.read_bytes())
+    for position, noise in changes:
+        at = position % len(data)
+        data[at : at + len(noise)] = noise
+    path.write_bytes(data)
+    damages: list[Damage] = []
+    got: list[Exchange] = []
+    message = ""
+    try:
+        got.extend(stored.exchange for stored in read_exchanges(path, on_damage=damages.append if report else None))
+    except ArchiveError as error:
+        message = str(error)
+    archived = [exchange for exchange, _ in pairs]
+    assert [exchange for exchange in archived if exchange in got] == got
+    assert len(got) == 4 or message or damages or not report
+
+
+def test_a_torn_body_full_of_member_headers_is_passed_over_quickly(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    head = HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
+    for pattern in (b"\x1f\x8b\x08", b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x05\x00\xfa\xffWARC/"):
+        write(path, pair(), pair("http://a.example/b", head=head, body=pattern * (2**20 // len(pattern))))
+        os.truncate(path, 2**20)
+        start = time.process_time()
+        assert len(read(path)) == 1
+        assert time.process_time() - start < 5

@@ -8,6 +8,7 @@ by its WARC-Warcinfo-ID: a WARC that some server sent as a body has another one,
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,10 @@ from lycosa.core.errors import ArchiveError
 _WINDOW = 1 << 17
 _LARGEST_WINDOW = 1 << 24
 _FIELDS_LIMIT = 1 << 20  # the WARC fields of one record; ours take under 1 KiB plus the URL
-_MAGIC = b"\x1f\x8b\x08"
+_GLANCE = 512  # a member's header and the first block's code tables fit in
+# A gzip header as writers make it (RFC 1952 section 2.3): deflate, at most a name and an extra field, a known system.
+_MEMBER = re.compile(rb"\x1f\x8b\x08[\x00\x04\x08\x0c].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL)
+_MEMBER_BYTES = 10
 _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub forgets that it is a class
 
 
@@ -210,20 +214,28 @@ class RecordFile:
         """Where the next whole record that names one of these warcinfo records starts, at `offset` or later."""
         while offset < self.size:
             view = self._at(offset)
-            found = bytes(view).find(_MAGIC)
-            if found < 0:
-                offset += max(len(view) - len(_MAGIC) + 1, 1)
+            found = _MEMBER.search(self._window, offset - self._start)
+            if found is None:
+                offset += max(len(view) - _MEMBER_BYTES + 1, 1)
                 continue
-            offset += found
-            try:
-                record = self._record(offset)
-            except (_Torn, _Broken):
-                pass
-            else:
-                if not warcinfos or record.id("warc-warcinfo-id") in warcinfos:
-                    return offset
+            offset = self._start + found.start()
+            if self._may_be_record(offset):
+                try:
+                    record = self._record(offset)
+                except (_Torn, _Broken):
+                    pass
+                else:
+                    if not warcinfos or record.id("warc-warcinfo-id") in warcinfos:
+                        return offset
             offset += 1
         return None
+
+    def _may_be_record(self, offset: int) -> bool:
+        """A cheap look: a body may hold the magic number millions of times."""
+        try:
+            return isal_zlib.decompressobj(31).decompress(self._at(offset)[:_GLANCE], 5) in (b"WARC/", b"")
+        except _InflateError:
+            return False
 
 
 def _parse_fields(head: bytes) -> dict[str, str]:
