@@ -204,8 +204,13 @@ def _check_records(live: LiveTables, storage: LocalStorage, state: LogState) -> 
         wrong = [(record, offset) for _, record, offset, length in rows.iter_rows() if found.get(record) != (offset, length)]
         if wrong:
             yield Finding(
-                ERROR, path, f"{len(wrong)} visits point to places where their record is not, e.g. {wrong[0][0]} at {wrong[0][1]}", _RESTORE
+                ERROR,
+                path,
+                f"visits that point to where their record is not: {len(wrong):,}, e.g. {wrong[0][0]} at {wrong[0][1]}",
+                _RESTORE,
             )
         unread = len(found.keys() - set(rows["record_id"]))
         if unread:
-            yield Finding(ERROR, path, f"{unread} of its exchanges have no visits row", "report this: a commit holds exactly its exchanges")
+            yield Finding(
+                ERROR, path, f"exchanges without a row in visits: {unread:,}", "report this: a commit holds exactly its exchanges"
+            )

@@ -49,7 +49,7 @@ class _Question:
     def ask(self) -> Iterator[Finding]:
         bad = self.rows.select(self.example).collect()
         if bad.height:
-            yield Finding(ERROR, self.table, f"{_count(bad.height)} {self.what}, e.g. {bad.item(0, 0)}", _REPORT)
+            yield Finding(ERROR, self.table, f"{self.what}: {bad.height:,}, e.g. {bad.item(0, 0)}", _REPORT)
 
 
 def _vocabularies(live: LiveTables) -> Iterator[Finding]:
@@ -65,36 +65,36 @@ def _states(live: LiveTables) -> Iterator[_Question]:
     urls = live.scan("urls")
     identity = ("collection", "operation", "url")
     twice = urls.group_by(*identity).agg(pl.len().alias("n")).filter(pl.col("n") > 1)
-    yield _Question("urls", "have more than one state", twice, "url")
+    yield _Question("urls", "URLs with more than one state", twice, "url")
     collided = (
         live.all_rows("urls")
         .group_by("collection", "operation", "host_key", "url_key")
         .agg(pl.col("url").n_unique().alias("n"), pl.col("url").first())
     ).filter(pl.col("n") > 1)
-    yield _Question("urls", "share their keys with another URL", collided, "url")
+    yield _Question("urls", "keys that two URLs share", collided, "url")
     excluded = (pl.col("state") == UrlState.EXCLUDED.value) & ~pl.col("reason").is_in([reason.value for reason in Exclusion])
-    yield _Question("urls", "are excluded without a known reason", urls.filter(excluded), "url")
+    yield _Question("urls", "URLs that are excluded without a known reason", urls.filter(excluded), "url")
     never = (pl.col("state") == UrlState.VISITED.value) & pl.col("visited_at").is_null()
-    yield _Question("urls", "are visited, but not at any time", urls.filter(never), "url")
+    yield _Question("urls", "URLs that are visited, but not at any time", urls.filter(never), "url")
     keys = ("collection", "host_key", "url_key")
     visits = live.all_rows("visits").filter(pl.col("kind") != VisitKind.ROBOTS.value)
     unseen = urls.filter(pl.col("state") == UrlState.VISITED.value).join(visits, on=keys, how="anti")
-    yield _Question("urls", "are visited without a row in visits", unseen, "url")
-    yield _Question("visits", "are of URLs without a state", visits.join(live.all_rows("urls"), on=keys, how="anti"), "url")
+    yield _Question("urls", "URLs that are visited without a row in visits", unseen, "url")
+    yield _Question("visits", "visits of URLs without a state", visits.join(live.all_rows("urls"), on=keys, how="anti"), "url")
 
 
 def _exchanges(live: LiveTables) -> Iterator[_Question]:
     visits, pages, links = live.all_rows("visits"), live.all_rows("pages"), live.all_rows("links")
     again = visits.group_by(*_EXCHANGE).agg(pl.len().alias("n"), pl.col("url").first()).filter(pl.col("n") > 1)
-    yield _Question("visits", "exchanges are counted more than once", again, "url")
+    yield _Question("visits", "exchanges that are counted more than once", again, "url")
     again = pages.group_by(*_EXCHANGE, ENTRY).agg(pl.len().alias("n"), pl.col("url").first()).filter(pl.col("n") > 1)
-    yield _Question("pages", "exchanges were parsed into more than one page by the same commit", again, "url")
-    yield _Question("pages", "have no row in visits", pages.join(visits, on=_EXCHANGE, how="anti"), "url")
+    yield _Question("pages", "exchanges that became more than one page in one commit", again, "url")
+    yield _Question("pages", "pages without a row in visits", pages.join(visits, on=_EXCHANGE, how="anti"), "url")
     source = ("host_key", "url_key")
     redirected = pl.col("kind") == LinkKind.REDIRECT.value
-    yield _Question("links", "have a source that is no page", links.filter(~redirected).join(pages, on=source, how="anti"), "source")
+    yield _Question("links", "links whose source is no page", links.filter(~redirected).join(pages, on=source, how="anti"), "source")
     yield _Question(
-        "links", "are redirects of a URL that was not visited", links.filter(redirected).join(visits, on=source, how="anti"), "source"
+        "links", "redirects of a URL that was not visited", links.filter(redirected).join(visits, on=source, how="anti"), "source"
     )
 
 
@@ -106,9 +106,9 @@ def _warc_places(live: LiveTables, workspace: Workspace) -> Iterator[Finding]:
         schema={"warc_file": pl.String, "size": pl.Int64},
     )
     placed = visits.join(committed, on="warc_file", how="left")
-    yield from _Question("visits", "name a WARC that is not committed", placed.filter(pl.col("size").is_null()), "warc_file").ask()
+    yield from _Question("visits", "visits in a WARC that is not committed", placed.filter(pl.col("size").is_null()), "warc_file").ask()
     outside = (pl.col("warc_offset") < 0) | (pl.col("warc_length") <= 0) | (pl.col("warc_offset") + pl.col("warc_length") > pl.col("size"))
-    yield from _Question("visits", "name a place outside their WARC", placed.filter(outside), "record_id").ask()
+    yield from _Question("visits", "visits at a place outside their WARC", placed.filter(outside), "record_id").ask()
 
 
 def _keys(live: LiveTables, table: str, column: str, identifier: Identifier, sample: int | None) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ def _keys(live: LiveTables, table: str, column: str, identifier: Identifier, sam
         if not _identified(identifier, url, (partition, host, key)):
             wrong, example = wrong + 1, url
     if wrong:
-        yield Finding(ERROR, table, f"{_count(wrong)} have keys or a partition that their URL does not give, e.g. {example}", _REPORT)
+        yield Finding(ERROR, table, f"keys or partitions that the URL does not give: {wrong:,}, e.g. {example}", _REPORT)
 
 
 def _identified(identifier: Identifier, url: str, keys: tuple[int, int, int]) -> bool:
@@ -140,10 +140,4 @@ def _host_keys(live: LiveTables, identifier: Identifier) -> Iterator[Finding]:
         if (partition, key) != (identifier.partition(host or domain), host_key(host or domain))
     ]
     if wrong:
-        yield Finding(
-            ERROR, "hosts", f"{_count(len(wrong))} have a key or a partition that their name does not give, e.g. {wrong[0]}", _REPORT
-        )
-
-
-def _count(number: int) -> str:
-    return f"{number:,} rows" if number > 1 else "1 row"
+        yield Finding(ERROR, "hosts", f"keys or partitions that the name does not give: {len(wrong):,}, e.g. {wrong[0]}", _REPORT)

@@ -1,0 +1,329 @@
+"""`verify` on sound workspaces, and each planted fault found where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from lycosa.core.records import HostRow, UrlId
+from lycosa.store.check import verify
+from lycosa.store.findings import Report
+from lycosa.store.log import entry_path
+from lycosa.store.rows import found_row
+from lycosa.store.schema import TABLES
+from lycosa.store.tables import Buffers, write_table
+from lycosa.store.workspace import Workspace
+from tests.store.builders import commit_pages, identify, make_page, make_visit, url_row
+
+HOST = "www.example.org"
+
+
+@pytest.fixture
+def crawled(workspace: Workspace) -> Workspace:
+    claim = workspace.claim("w1", settings={"default": {"depth": 2}})
+    commit_pages(workspace, claim, range(5))
+    commit_pages(workspace, claim, range(5, 8))
+    claim.release()
+    return workspace
+
+
+def errors(workspace: Workspace, *, deep: bool = False) -> list[str]:
+    report = verify(workspace, deep=deep)
+    found = [f"{finding.where}: {finding.what}" for finding in report.findings if finding.severity == "error"]
+    assert report.ok == (not found)
+    assert all(finding.remedy for finding in report.findings)
+    return found
+
+
+def table_path(workspace: Workspace, table: str, place: int = 0) -> str:
+    return workspace.path(workspace.state().files[table][place].path)
+
+
+def rewrite_entry(workspace: Workspace, number: int, change: Callable[[Any], None]) -> None:
+    path = Path(workspace.path(entry_path(number)))
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def replace_rows(workspace: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    """Change a committed file and make the log agree, so that only what the rows say is wrong."""
+    state = workspace.state()
+    file = state.files[table][0]
+    frame = change(pl.read_parquet(workspace.path(file.path)))
+    write_table(frame, workspace.path(file.path), TABLES[table])
+
+    def agree(document: dict[str, Any]) -> None:
+        document["files"][table][0] |= {
+            "rows": frame.height,
+            "bytes": workspace.storage.size(file.path),
+            "digest": workspace.storage.digest(file.path),
+        }
+
+    rewrite_entry(workspace, file.entry, agree)
+
+
+def commit(workspace: Workspace, buffers: Buffers, **more: Any) -> None:
+    claim = workspace.claim("w2")
+    claim.commit(claim.next_folder(), buffers.mapping(), **more)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_sound_workspace_has_no_faults(crawled: Workspace, deep: bool) -> None:
+    report = verify(crawled, deep=deep)
+    assert report.findings == []
+    assert report.ok
+    assert report.counts["log entries"] == 4
+    assert report.counts["pages rows"] == 8
+    assert report.summary().endswith("no faults")
+
+
+def test_an_empty_workspace_has_no_faults(workspace: Workspace) -> None:
+    assert verify(workspace, deep=True).findings == []
+
+
+def test_checking_changes_nothing(crawled: Workspace) -> None:
+    def everything() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in Path(crawled.root).rglob("*") if path.is_file()}
+
+    before = everything()
+    verify(crawled, deep=True)
+    assert everything() == before
+
+
+def test_a_gap_in_the_log(crawled: Workspace) -> None:
+    os.unlink(crawled.path(entry_path(2)))
+    [missing] = errors(crawled)
+    assert missing == "log/00000002.json: it is missing, but entry 3 is there"
+
+
+def test_a_torn_log_entry(crawled: Workspace) -> None:
+    path = Path(crawled.path(entry_path(3)))
+    path.write_bytes(path.read_bytes()[:100])
+    [torn] = errors(crawled)
+    assert "log/00000003.json" in torn
+    assert "not JSON" in torn
+
+
+def test_a_commit_under_a_claim_that_was_outranked(crawled: Workspace) -> None:
+    rewrite_entry(crawled, 2, lambda document: document.update(kind="claim", claim=2, partitions=[[0, 7]]))
+    assert any("log/00000003.json" in error and "claim 1, which does not hold" in error for error in errors(crawled))
+
+
+def test_a_claim_of_a_partition_that_does_not_exist(crawled: Workspace) -> None:
+    rewrite_entry(crawled, 1, lambda document: document.update(partitions=[[0, 8]]))
+    assert errors(crawled) == ["log/00000001.json: it claims partition 8, which does not exist"]
+
+
+@pytest.mark.parametrize("table", ["visits", "pages", "links", "urls", "hosts"])
+def test_a_deleted_table_file(crawled: Workspace, table: str) -> None:
+    path = table_path(crawled, table)
+    os.unlink(path)
+    assert any(path.endswith(error.partition(":")[0]) and "it is missing" in error for error in errors(crawled))
+
+
+@pytest.mark.parametrize("table", ["visits", "pages", "links", "urls", "hosts"])
+def test_one_changed_byte_of_a_table_file(crawled: Workspace, table: str) -> None:
+    path = Path(table_path(crawled, table))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+    assert any(str(path).endswith(error.partition(":")[0]) and "its bytes have changed" in error for error in errors(crawled))
+
+
+def test_a_cut_table_file(crawled: Workspace) -> None:
+    path = table_path(crawled, "pages")
+    os.truncate(path, 100)
+    assert any("it has 100 bytes, the log says" in error for error in errors(crawled))
+
+
+def test_a_file_with_other_rows_than_the_log_says(crawled: Workspace) -> None:
+    rewrite_entry(crawled, 2, lambda document: document["files"]["pages"][0].update(rows=6))
+    assert any("it has 5 rows, the log says 6" in error for error in errors(crawled))
+
+
+def test_rows_out_of_order(crawled: Workspace) -> None:
+    file = crawled.state().files["urls"][0]
+    path = crawled.path(file.path)
+    pl.read_parquet(path).reverse().write_parquet(path)
+    change = {"bytes": os.path.getsize(path), "digest": crawled.storage.digest(file.path)}
+    rewrite_entry(crawled, file.entry, lambda document: document["files"]["urls"][0].update(change))
+    assert any("not sorted" in error for error in errors(crawled))
+
+
+def test_two_entries_that_name_one_file(crawled: Workspace) -> None:
+    entry = json.loads(Path(crawled.path(entry_path(2))).read_text())
+    rewrite_entry(crawled, 3, lambda document: document["files"].update(urls=entry["files"]["urls"]))
+    assert any("2 log entries name it" in error for error in errors(crawled))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_missing_and_a_cut_archive(crawled: Workspace, deep: bool) -> None:
+    first, second = crawled.state().warcs
+    os.unlink(crawled.path(first))
+    os.truncate(crawled.path(second), 50)
+    found = errors(crawled, deep=deep)
+    assert any(error.startswith(f"{first}: it is missing") for error in found)
+    assert any(error.startswith(f"{second}: it has 50 bytes") for error in found)
+
+
+def test_a_changed_byte_of_an_archive_is_found_by_a_deep_check(crawled: Workspace) -> None:
+    name = next(iter(crawled.state().warcs))
+    path = Path(crawled.path(name))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert errors(crawled) == []
+    found = errors(crawled, deep=True)
+    assert any(error.startswith(name) and "its bytes have changed" in error for error in found)
+    assert any(error.startswith(name) and "no record" in error for error in found)
+    assert any(error.startswith(name) and "visits that point to where their record is not: 1" in error for error in found)
+
+
+def test_a_url_with_two_states(crawled: Workspace) -> None:
+    def double(frame: pl.DataFrame) -> pl.DataFrame:
+        return pl.concat([frame, frame.head(1).with_columns(pl.col("url_key") ^ 1, state=pl.lit("known"))])
+
+    replace_rows(crawled, "urls", double)
+    assert any(error.startswith("urls: URLs with more than one state: 1, e.g.") for error in errors(crawled))
+
+
+def test_a_state_that_is_not_in_the_vocabulary(crawled: Workspace) -> None:
+    replace_rows(crawled, "urls", lambda frame: frame.with_columns(state=pl.lit("queued")))
+    assert "urls.state: 'queued' is not in its vocabulary" in errors(crawled)
+
+
+def test_two_urls_with_one_key(crawled: Workspace) -> None:
+    buffers, url = Buffers(), identify(crawled, f"http://{HOST}/page1")
+    buffers.add_url(url_row(UrlId(f"http://{HOST}/other", url.host, url.host_key, url.url_key, url.partition)))
+    commit(crawled, buffers)
+    found = errors(crawled)
+    assert any("keys that two URLs share: 1" in error for error in found)
+    assert any(error.startswith("urls: keys or partitions that the URL does not give: 1") for error in found)
+
+
+def test_an_excluded_url_without_a_reason_and_a_visited_one_without_a_visit(crawled: Workspace) -> None:
+    buffers = Buffers()
+    buffers.add_url(url_row(identify(crawled, f"http://{HOST}/x"), "excluded"))
+    buffers.add_url(url_row(identify(crawled, f"http://{HOST}/y"), "visited"))
+    commit(crawled, buffers)
+    found = "\n".join(errors(crawled))
+    assert f"URLs that are excluded without a known reason: 1, e.g. http://{HOST}/x" in found
+    assert f"URLs that are visited without a row in visits: 1, e.g. http://{HOST}/y" in found
+    assert f"URLs that are visited, but not at any time: 1, e.g. http://{HOST}/y" in found
+
+
+def test_an_exchange_that_was_committed_twice(crawled: Workspace) -> None:
+    rows = pl.read_parquet(table_path(crawled, "visits"))
+    claim = crawled.claim("w2")
+    folder = claim.next_folder()
+
+    class Again:
+        rows = 1
+
+        def write(self, path: str) -> None:
+            rows.head(1).write_parquet(path)
+
+    claim.commit(folder, {"visits": Again()}, counters={"visits": 1})
+    assert any(error.startswith("visits: exchanges that are counted more than once: 1") for error in errors(crawled))
+
+
+def test_an_exchange_that_became_two_pages(crawled: Workspace) -> None:
+    replace_rows(crawled, "pages", lambda frame: pl.concat([frame, frame.head(1)]))
+    assert any(error.startswith("pages: exchanges that became more than one page in one commit: 1") for error in errors(crawled))
+
+
+def test_a_page_without_a_visit_and_links_without_a_page(crawled: Workspace) -> None:
+    buffers = Buffers()
+    first, second = identify(crawled, f"http://{HOST}/x"), identify(crawled, f"http://{HOST}/y")
+    visit = make_visit(first)
+    visit.record_id = "urn:uuid:none"
+    buffers.add_page(visit, make_page(1))
+    buffers.links.add_links(make_visit(second), make_page(2, ["http://z/"]).links)
+    commit(crawled, buffers)
+    found = errors(crawled)
+    assert any(error.startswith("pages: pages without a row in visits: 1") for error in found)
+    assert any(error.startswith("links: links whose source is no page: 1") for error in found)
+
+
+def test_a_visit_outside_its_archive_and_one_without(crawled: Workspace) -> None:
+    replace_rows(crawled, "visits", lambda frame: frame.with_columns(warc_offset=pl.lit(10**9, dtype=pl.Int64)))
+    assert any(error.startswith("visits: visits at a place outside their WARC: 5") for error in errors(crawled))
+    replace_rows(
+        crawled,
+        "visits",
+        lambda frame: frame.with_columns(warc_offset=pl.lit(0, dtype=pl.Int64), warc_file=pl.lit("data/00000001-9/archive.warc.gz")),
+    )
+    assert any(error.startswith("visits: visits in a WARC that is not committed: 5") for error in errors(crawled))
+
+
+def test_a_visit_that_points_at_another_record_is_found_by_a_deep_check(crawled: Workspace) -> None:
+    replace_rows(crawled, "visits", lambda frame: frame.with_columns(pl.col("warc_offset").first()))
+    assert errors(crawled) == []
+    assert any("visits that point to where their record is not: 4" in error for error in errors(crawled, deep=True))
+
+
+def test_an_archived_exchange_without_a_visit_is_found_by_a_deep_check(crawled: Workspace) -> None:
+    record = pl.read_parquet(table_path(crawled, "visits"))["record_id"][0]
+    for table in ("visits", "pages"):
+        replace_rows(crawled, table, lambda frame: frame.filter(pl.col("record_id") != record))
+    assert any("exchanges without a row in visits: 1" in error for error in errors(crawled, deep=True))
+
+
+def test_counters_that_do_not_add_up(crawled: Workspace) -> None:
+    rewrite_entry(crawled, 2, lambda document: document["counters"].update(visits=4))
+    assert errors(crawled) == ["log, counter 'visits': the commits counted 7, the table has 8 rows"]
+
+
+@pytest.mark.parametrize("column", ["partition", "host_key", "url_key"])
+@pytest.mark.parametrize("table", ["visits", "pages", "links", "urls"])
+def test_keys_that_the_url_does_not_give(crawled: Workspace, table: str, column: str) -> None:
+    first = pl.int_range(pl.len()) == 0
+    replace_rows(
+        crawled, table, lambda frame: frame.with_columns(pl.when(first).then(pl.col(column) ^ 1).otherwise(pl.col(column)).alias(column))
+    )
+    assert any(error.startswith(f"{table}: keys or partitions that the URL does not give: 1") for error in errors(crawled))
+
+
+def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
+    buffers = Buffers()
+    buffers.found.add(found_row(url_row(UrlId("http://z.example.org/", "z.example.org", 1, 2, 3)), source="http://s/", anchor="", kind="a"))
+    buffers.add_host(HostRow("z.example.org", 3, 4, "example.org", 1))
+    commit(crawled, buffers)
+    found = errors(crawled)
+    assert any(error.startswith("found: keys or partitions that the URL does not give: 1") for error in found)
+    assert any(error.startswith("hosts: keys or partitions that the name does not give: 1") for error in found)
+
+
+def notes(report: Report) -> list[tuple[str, str]]:
+    return [(finding.severity, finding.where) for finding in report.findings]
+
+
+def test_leftovers_are_noted_and_are_no_faults(crawled: Workspace) -> None:
+    folder = crawled.claim("w2").next_folder()
+    Path(crawled.path(folder.warc)).write_bytes(b"exchanges")
+    shutil.copytree(folder.absolute, crawled.path("data/00000099-1"))
+    Path(crawled.path("log/notes.txt")).write_text("mine")
+    report = verify(crawled)
+    assert report.ok
+    assert sorted(notes(report)) == [("note", folder.warc), ("note", "log/notes.txt"), ("warning", "data/00000099-1")]
+    heir = crawled.claim("w3")
+    heir.commit(heir.next_folder(), {}, orphans_used=[orphan.path for orphan in heir.orphans()])
+    report = verify(crawled)
+    assert ("note", folder.warc) not in notes(report)
+    assert report.counts["replayed archives"] == 1
+
+
+def test_a_sample_of_keys_is_spread_over_the_table(crawled: Workspace) -> None:
+    replace_rows(crawled, "urls", lambda frame: frame.with_columns(url_key=pl.lit(5, dtype=pl.UInt64)))
+    found = [
+        finding for finding in verify(crawled, key_sample=3).findings if finding.where == "urls" and "keys or partitions" in finding.what
+    ]
+    assert len(found) == 1
