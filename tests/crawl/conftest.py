@@ -111,7 +111,7 @@ def run(tmp_path: Path) -> RunCrawl:
         budget: int | None = None,
         **collection: object,
     ) -> Crawled:
-        quick = ("crawl.patience=0", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s", *settings)
+        quick = ("crawl.patience=3s", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s", *settings)
         config = parse_config("", overrides=quick)
         chosen = Collection.model_validate({"delay": 0, "courtesy_factor": 0.0, "max_pages": budget, **collection})
         order = CrawlOrder(str(tmp_path / "workspace"), config, chosen, seeds, Limits(max_pages, max_time_ms), index=index)

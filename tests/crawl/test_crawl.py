@@ -91,8 +91,9 @@ def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(serve: Ser
     (other / "t.html").write_text(page("/u.html"))
     (other / "u.html").write_text(page("/v.html"))
     (other / "v.html").write_text(page())
-    crawled = run(web.url(), scope="any", depth=4, connections_per_host=4)
-    assert crawled.depths() == {"/": 0, "/short.html": 1, "/l1.html": 1, "/l2.html": 2, "/t.html": 2, "/u.html": 3, "/v.html": 4}
+    crawled = run(web.url(), web.url("/named.html", host=2), scope="any", depth=4, connections_per_host=4)
+    depths = {"/": 0, "/named.html": 0, "/short.html": 1, "/l1.html": 1, "/l2.html": 2, "/t.html": 2, "/u.html": 3, "/v.html": 4}
+    assert crawled.depths() == depths
     assert "/v.html" in crawled.pages()
     assert_counts_add_up(crawled)
 
@@ -268,6 +269,7 @@ def test_private_addresses_that_nobody_named_are_not_dialled(serve: ServeWeb, ru
     assert [request.host for request in web.server.requests() if request.host.startswith("127.0.3.2")] == []
     reached = {str(row["url"]): str(row["error"]) for row in crawled.rows("visits")}
     assert reached[f"{inner}robots.txt"] == "address_refused"
+    assert {str(row["url"]): (row["state"], row["reason"]) for row in crawled.rows("urls")}[inner] == ("excluded", "address_refused")
     named = run(web.url(), inner, scope="any")  # typed by the operator: allowed
     assert named.count("pages") == 2
 

@@ -19,8 +19,8 @@ from lycosa.store.live import LiveTables
 from lycosa.store.rows import host_record, url_record
 from lycosa.url.scope import hostname
 
-_RECONSIDERED = (Exclusion.SCOPE, Exclusion.DEPTH, Exclusion.ROBOTS)
-"""Exclusions that today's configuration, or a newer robots.txt, may lift."""
+_RECONSIDERED = (Exclusion.SCOPE, Exclusion.DEPTH, Exclusion.ROBOTS, Exclusion.ADDRESS)
+"""Exclusions that today's configuration, newly named hosts, or a newer robots.txt, may lift."""
 
 
 @dataclass(slots=True, frozen=True)

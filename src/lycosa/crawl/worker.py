@@ -117,6 +117,7 @@ class Worker:
         self._pace = Pace.of(collection, config.fetch.retry_wait)
         self._understand: Understand = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent))
         self._batch = Batch(claim, info)
+        self._refused_origins: set[str] = set()  # the guard does not let us dial them
         self._urgent: deque[Task] = deque()  # robots files, which go before the pages of their host
         self._pages_in_flight = 0
         self._last_commit = clock.monotonic_ms()
@@ -209,6 +210,10 @@ class Worker:
         """Start the fetch of a page if its robots.txt is known and allows it."""
         origin = url_origin(row.id.url)
         now_ms = self._clock.now_ms()
+        if origin in self._refused_origins:
+            self.frontier.finished(row.id.host_key, 0, 0)
+            self._settle(row, UrlState.EXCLUDED, Exclusion.ADDRESS)
+            return False
         if not self._robots_known(origin, row.id.host_key, now_ms):
             self.frontier.hold(row.id.host_key)
             self.frontier.put_back(row)
@@ -458,9 +463,12 @@ class Worker:
             wait = max(backoff_ms(self._config.fetch.retry_wait, task.attempt), verdict.wait_ms)
             self.frontier.delay(task.identity.host_key, self._clock.monotonic_ms() + wait)
             return
-        entry = self.robots.received(task.origin, exchange)
         queue = self.frontier.hosts.get(origin_id.host_key)
-        if queue is not None:
+        if exchange.error == FetchError.ADDRESS_REFUSED and task.hop == 0:
+            self._refused_origins.add(task.origin)
+            self.frontier.release(origin_id.host_key)
+        elif queue is not None:
+            entry = self.robots.received(task.origin, exchange)
             queue.row.robots = [*(old for old in queue.row.robots if old.origin != task.origin), entry]
             self._batch.change_host(queue.row)
             self.frontier.release(origin_id.host_key)
