@@ -45,7 +45,7 @@ class KilledCrawl:
 
 def crawl_command(workspace: Path, seed: str, delay: str) -> list[str]:
     """Small commits, so that kills fall before, within and after them."""
-    settings = ("crawl.commit_pages=25", "crawl.commit_interval=300ms", "crawl.patience=0", "index.interval=200ms")
+    settings = ("crawl.commit_pages=25", "crawl.commit_interval=300ms", "crawl.patience=1s", "index.interval=200ms")
     overrides = [part for setting in settings for part in ("--set", setting)]
     return [str(LYCOSA), "-w", str(workspace), *overrides, "crawl", seed, "--delay", delay, "--json", "--quiet"]
 

@@ -18,6 +18,9 @@ def assert_counts_add_up(crawled: Crawled) -> None:
     """What the worker counted is what the tables hold, and the workspace is whole."""
     stored = Counter(str(row["state"]) for row in crawled.rows("urls"))
     assert +crawled.progress.states == stored
+    for name in ("known", "visited"):
+        assert sum(int(str(row[name])) for row in crawled.rows("hosts")) == stored[name]
+    assert sum(int(str(row["pages"])) for row in crawled.rows("hosts")) == crawled.count("pages")
     report = verify(Workspace.open(str(crawled.root)), deep=True)
     assert report.ok, [finding.what for finding in report.findings]
 

@@ -312,7 +312,7 @@ class Worker:
             self.gate.in_flight.pop(row.id.url_key, None)
             self._read_page(exchange, headers, row, visit, verdict)
         self._batch.add_visit(visit)
-        self._rest(task, exchange, verdict)
+        self._rest(task, exchange, verdict, visit.server)
 
     def replayed(self, exchange: Exchange, task: Task, visit: Visit) -> None:
         """Absorb an exchange that an earlier worker had archived; the record keeps its id. May commit."""
@@ -444,6 +444,7 @@ class Worker:
             self.progress.states[state] += 1
             host = self.frontier.hosts[row.id.host_key].row
             host.visited += (state is UrlState.VISITED) - (row.state == UrlState.VISITED)
+            host.known += (state is UrlState.KNOWN) - (row.state == UrlState.KNOWN)
         row.state = state
         row.reason = reason
         row.state_at = self._clock.now_ms()
@@ -475,13 +476,14 @@ class Worker:
 
     # -- the host rests ---------------------------------------------------------------------------------------------
 
-    def _rest(self, task: Task, exchange: Exchange, verdict: Verdict) -> None:
+    def _rest(self, task: Task, exchange: Exchange, verdict: Verdict, server: str) -> None:
         """Book the fetch on its host and set how long the host is left alone."""
         queue = self.frontier.hosts[task.identity.host_key]
         host = queue.row
         host.last_visit_at = exchange.started_at
         host.bytes += len(exchange.body)
         host.ip = exchange.ip or host.ip
+        host.server = server or host.server
         host.fails = host.fails + 1 if verdict.host_failed else 0
         host.latency_ms = (
             exchange.duration_ms
