@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -195,3 +197,17 @@ def test_a_folder_that_is_no_workspace_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a workspace"):
         run_demo(serve=False, folder=tmp_path, say=lambda line: None)
     assert mine.read_text() == "years of work"
+
+
+def test_the_whole_demonstration(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lycosa.cli.main", "demo", "--no-serve"]
+    for _ in range(2):  # the second one makes the workspace anew
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+    commands = [line for line in done.stdout.splitlines() if line.startswith("$ lycosa -w demo-data ")]
+    assert [line.split()[4] for line in commands] == ["crawl", "search", "search"]
+    assert "--delay 50ms" in commands[0]
+    english, chinese = done.stdout.split(commands[1])[1].split(commands[2])
+    assert re.search(r"^ 1\. Mothers with a load .*\n +http://127\.0\.2\.1:\d+/life/mothers\.html +en ", english, re.MULTILINE)
+    assert re.search(r"^ 1\. 龙井茶 .*\n +http://127\.0\.2\.4:\d+/longjing\.html +zh ", chinese, re.MULTILINE)
+    assert (tmp_path / "demo-data" / "workspace.json").is_file()

@@ -41,7 +41,7 @@ SITES = {
 
 WORKSPACE = "demo-data"
 PAGES_OF_A_REAL_SITE = 200
-QUERIES = ("wolf spider carrying her spiderlings", "清明前的龙井茶")
+QUERIES = ("wolf spider mother", "明前龙井茶")
 FIRST_PORT, LAST_PORT = 8000, 8099
 IDLE_CONNECTION_S = 15.0
 
@@ -240,7 +240,7 @@ def free_port(first: int = FIRST_PORT, last: int = LAST_PORT) -> int:
 def run_demo(
     *, url: str = "", pages: int | None = None, serve: bool = True, folder: Path | None = None, say: Callable[[str], None] = print
 ) -> None:
-    """Crawl the bundled web (or the site at `url`, at most `pages` of it), search it, serve the search page until Ctrl-C.
+    """Crawl the bundled web and search it, or the site at `url` (200 pages, or `pages`); serve the search page until Ctrl-C.
 
     Every step is a command of `lycosa`, printed before it runs. The workspace `demo-data` is made anew in `folder` (here).
 
@@ -255,14 +255,14 @@ def run_demo(
 
     if url:
         limit = pages if pages is not None else PAGES_OF_A_REAL_SITE
-        say(f"At most {limit} pages of {url}, one a second at most: that is how a guest behaves. PAGES=… changes the number.")
+        say(f"At most {limit} pages of {url}, and at most one a second, as a guest behaves. PAGES=… changes the number.")
         lycosa("crawl", url, "--max-pages", str(limit))
         _serve(lycosa, serve, say)
         return
     with serve_demo_web() as web:
         names = ", ".join(f"{name} ({origin})" for name, origin in web.origins.items())
         say(f"The demonstration's web, on this machine only: {names}")
-        lycosa("crawl", *web.seeds(), "--delay", "50ms", *(("--max-pages", str(pages)) if pages is not None else ()))
+        lycosa("crawl", *web.seeds(), "--delay", "50ms")
         for query in QUERIES:
             lycosa("search", query, "-n", "3")
         _serve(lycosa, serve, say)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from urllib.parse import unquote_to_bytes, urlencode
 
 from lycosa.search.engine import Hit
@@ -95,18 +98,23 @@ def day(at_ms: int) -> tuple[str, str]:
     return f"{moment:%Y-%m-%d}", f"{moment.day} {moment:%B %Y}"
 
 
+def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """Neighbouring pieces that are both matches, or both not, as one: 龙井 + 茶 is marked as 龙井茶."""
+    return [("".join(text for text, _ in group), match) for match, group in itertools.groupby(pieces, key=itemgetter(1))]
+
+
 def result_view(hit: Hit, filters: Filters) -> ResultView:
     """A hit as the page shows it. A page without title is named by its address."""
     at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
     date, date_text = day(at_ms)
     address = readable_url(hit.url)
     return ResultView(
-        title=(hit.marked_title or [(hit.title, False)]) if hit.title.strip() else [(address, False)],
+        title=joined(hit.marked_title or [(hit.title, False)]) if hit.title.strip() else [(address, False)],
         href=web_href(hit.url),
         address=address,
         host=hit.host,
         host_href=filters.address(site=hit.host),
-        snippet=hit.snippet,
+        snippet=joined(hit.snippet),
         language=hit.language,
         language_name=language_name(hit.language) if hit.language else "",
         direction=direction(hit.language),

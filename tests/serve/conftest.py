@@ -1,0 +1,82 @@
+"""A workspace with real pages: the demonstration's web and one hostile site, crawled once by the command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.demo import serve_demo_web
+from lycosa.app.status import workspace_status
+from lycosa.serve.app import create_app
+from lycosa.store.workspace import Workspace
+from tests.serve.client import Client
+
+HOSTILE_TITLE = '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
+HOSTILE_PAGE = """<!doctype html><html lang="en"><head><title>{title}</title></head><body><main><h1>Venomous page</h1>
+<p>A venomous paragraph that says &lt;script&gt;alert("snippet")&lt;/script&gt; and &lt;img src=http://127.0.2.9/pixel&gt; and
+&lt;/p&gt;&lt;/article&gt; in the middle of quite ordinary English words, so that a snippet of it must hold them.</p>
+</main></body></html>"""
+HOSTILE_PATH = "/%22onmouseover=alert(1)//%3Cb%3E"
+
+
+def lycosa(*arguments: str) -> list[str]:
+    """The command line of the real command."""
+    return [sys.executable, "-m", "lycosa.cli.main", *arguments]
+
+
+@contextmanager
+def hostile_site() -> Iterator[str]:
+    """One page whose title, text and path try to break out of ours. Gives its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path == HOSTILE_PATH
+            body = HOSTILE_PAGE.format(title=HOSTILE_TITLE.replace("<", "&lt;")).encode() if found else b"no"
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.2.10", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
+        thread.start()
+        try:
+            yield f"http://127.0.2.10:{server.server_address[1]}{HOSTILE_PATH}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The root of a crawled and indexed workspace."""
+    root = tmp_path_factory.mktemp("serve") / "workspace"
+    with serve_demo_web() as web, hostile_site() as hostile:
+        command = lycosa("-w", str(root), "crawl", "--quiet", *web.seeds(), hostile, "--delay", "0")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return str(root)
+
+
+@pytest.fixture(scope="session")
+def client(workspace: str) -> Client:
+    """The application over that workspace."""
+    return Client(create_app(workspace, lambda: workspace_status(workspace)))
+
+
+@pytest.fixture
+def empty_workspace(tmp_path: Path) -> str:
+    """A workspace in which nothing was crawled."""
+    Workspace.create(str(tmp_path / "empty"))
+    return str(tmp_path / "empty")

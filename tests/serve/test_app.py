@@ -1,0 +1,220 @@
+"""The application over a real index: page, API, errors, headers."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from lycosa.core.errors import WorkspaceError
+from lycosa.serve.app import create_app
+from lycosa.serve.security import SECURITY_HEADERS, allowed_hosts, host_of
+from tests.serve.client import Client
+from tests.serve.conftest import HOSTILE_TITLE
+from tests.serve.pages import Document
+
+HTML = {"accept": "text/html,application/xhtml+xml"}
+
+
+def test_start_page_offers_the_languages_of_the_index(client: Client) -> None:
+    page = Document(client.get("/", headers=HTML).text)
+    codes = [option["value"] for option in page.all("option")]
+    assert codes[0] == ""
+    assert set(codes) >= {"en", "zh", "de", "fr", "es", "ru", "ja", "ar"}
+    assert any(name.startswith("中文 (") for name in page.text("option"))
+
+
+def test_results_show_what_was_found(client: Client) -> None:
+    page = Document(client.get("/", params={"q": "egg sac"}, headers=HTML).text)
+    assert "Mothers with a load · The Wolf Spider Pages" in page.text("h2")
+    assert {"egg", "sac"} <= {word for text in page.text("mark") for word in text.lower().split()}
+    assert "12 March 2026" in page.text("time")
+    hrefs = [link["href"] for link in page.all("a") if link.get("rel") == "noopener noreferrer nofollow"]
+    assert any(href.endswith("/life/mothers.html") for href in hrefs)
+
+
+def test_results_in_chinese_and_arabic_carry_language_and_direction(client: Client) -> None:
+    chinese = Document(client.get("/", params={"q": "龙井茶"}, headers=HTML).text)
+    assert {"lang": "zh", "dir": "ltr"} in chinese.all("h2")
+    assert "龙井茶" in chinese.text("mark")
+    arabic = Document(client.get("/", params={"q": "الثريا"}, headers=HTML).text)
+    assert {"lang": "ar", "dir": "rtl"} in arabic.all("h2")
+
+
+def test_language_and_site_narrow_the_search(client: Client) -> None:
+    german = client.get("/api/v1/search", params={"q": "Siel", "lang": "de"}).json()
+    assert german["total"] > 0
+    assert {hit["language"] for hit in german["hits"]} == {"de"}
+    none = client.get("/api/v1/search", params={"q": "Siel", "lang": "ja"}).json()
+    assert none["hits"] == []
+    one_site = client.get("/api/v1/search", params={"q": "Leuchtturm", "site": "127.0.2.2", "n": 50}).json()
+    assert {hit["host"] for hit in one_site["hits"]} == {"127.0.2.2"}
+
+
+def test_api_answers_what_the_page_shows(client: Client) -> None:
+    answer = client.get("/api/v1/search", params={"q": "egg sac", "n": 3}).json()
+    assert answer["query"] == "egg sac"
+    assert answer["generation"] >= 1
+    assert 0 < len(answer["hits"]) <= 3
+    first = answer["hits"][0]
+    assert first["url"].startswith("http://127.0.2.1:")
+    assert first["collection"] == "default"
+    assert "".join(piece["text"] for piece in first["fragments"]) == first["snippet"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", first["fetched_at"])
+    titles = Document(client.get("/", params={"q": "egg sac"}, headers=HTML).text).text("h2")
+    assert titles[: len(answer["hits"])] == [hit["title"] for hit in answer["hits"]]
+
+
+def test_paging_shows_every_result_once(client: Client) -> None:
+    wanted = client.get("/api/v1/search", params={"q": "lang:en", "n": 100}).json()
+    assert wanted["total"] > 10
+    shown: list[str] = []
+    address: str | None = "/?q=lang%3Aen"
+    for _ in range(20):
+        if address is None:
+            break
+        page = Document(client.get(address, headers=HTML).text)
+        shown += [link["href"] for link in page.all("a") if "noreferrer" in link.get("rel", "")]
+        address = next((link["href"] for link in page.all("a") if link.get("rel") == "next"), None)
+    assert shown == [hit["url"] for hit in wanted["hits"]]
+
+
+def test_page_past_the_end_leads_back(client: Client) -> None:
+    response = client.get("/", params={"q": "egg sac", "page": 90}, headers=HTML)
+    assert response.status_code == 200
+    assert "No more results" in Document(response.text).text("h2")
+
+
+def test_nothing_found_offers_to_drop_the_filters(client: Client) -> None:
+    page = Document(client.get("/", params={"q": "egg sac", "lang": "ja", "site": "127.0.2.1"}, headers=HTML).text)
+    assert "No page matches" in page.text("h2")
+    assert "/?q=egg+sac" in [link["href"] for link in page.all("a")]
+
+
+@pytest.mark.parametrize("query", ["site:127.0.2.10 venomous", "venomous paragraph", HOSTILE_TITLE, "</title><script>alert(1)</script>"])
+def test_hostile_text_stays_text(client: Client, query: str) -> None:
+    response = client.get("/", params={"q": query}, headers=HTML)
+    page = Document(response.text)
+    assert page.all("script") == page.all("img") == page.all("b") == []
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert page.all("input")[0]["value"] == query
+    if "venomous" in query:
+        assert any(HOSTILE_TITLE in title for title in page.text("h2"))
+
+
+def test_page_asks_nothing_of_other_machines(client: Client) -> None:
+    for address in ("/", "/?q=spider", "/nowhere"):
+        page = Document(client.get(address, headers=HTML).text)
+        loaded = [attributes.get("src", attributes.get("href", "")) for tag, attributes in page.elements if tag not in ("a", "form")]
+        assert all(not urlsplit(reference).netloc for reference in loaded)
+        assert all(form["action"] == "/" for form in page.all("form"))
+    style = client.get("/static/style.css").text
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/?q=spider", "/?page=0", "/nowhere", "/static/style.css", "/api/v1/search", "/api/v1/search?q=x", "/healthz", "/robots.txt"],
+)
+def test_every_answer_carries_the_security_headers(client: Client, path: str) -> None:
+    headers = client.get(path).headers
+    assert {name: headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wrong"),
+    [({}, "q"), ({"q": ""}, "q"), ({"q": "x", "n": "0"}, "n"), ({"q": "x", "n": "many"}, "n"), ({"q": "x", "offset": "-1"}, "offset")],
+)
+def test_wrong_parameters_are_a_problem_that_names_them(client: Client, parameters: dict[str, str], wrong: str) -> None:
+    response = client.get("/api/v1/search", params=parameters)
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["status"] == 422
+    assert [fault["parameter"] for fault in problem["faults"]] == [wrong]
+
+
+def test_unknown_paths(client: Client) -> None:
+    problem = client.get("/api/v1/nothing", headers=HTML)
+    assert (problem.status_code, problem.headers["content-type"]) == (404, "application/problem+json")
+    page = client.get("/nothing", headers=HTML)
+    assert page.status_code == 404
+    assert Document(page.text).text("h1") == ["Not Found"]
+    posted = client.request("POST", "/api/v1/search")
+    assert posted.status_code == 405
+    assert posted.headers["allow"] == "GET"
+
+
+def test_status_is_the_workspace_s(client: Client) -> None:
+    status = client.get("/api/v1/status").json()
+    assert status["pages"] > 60
+    assert status["languages"]["zh"] >= 8
+
+
+def test_nothing_indexed_yet(empty_workspace: str) -> None:
+    client = Client(create_app(empty_workspace, dict))
+    assert client.get("/", headers=HTML).status_code == 200
+    page = client.get("/", params={"q": "spider"}, headers=HTML)
+    assert page.status_code == 200
+    assert "Nothing is indexed yet" in Document(page.text).text("h2")
+    answer = client.get("/api/v1/search", params={"q": "spider"}).json()
+    assert (answer["total"], answer["generation"], answer["hits"]) == (0, 0, [])
+
+
+def test_no_workspace_is_said(tmp_path: object) -> None:
+    def status() -> dict[str, object]:
+        raise WorkspaceError("not a workspace")
+
+    client = Client(create_app(f"{tmp_path}/nowhere", status))
+    for path in ("/api/v1/search?q=x", "/api/v1/status"):
+        response = client.get(path)
+        assert response.status_code == 503
+        assert "not a workspace" in response.json()["detail"]
+    assert client.get("/?q=x", headers=HTML).status_code == 503
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_our_own_fault_is_a_problem_too(empty_workspace: str) -> None:
+    def status() -> dict[str, object]:
+        raise ZeroDivisionError
+
+    client = Client(create_app(empty_workspace, status))
+    response = client.get("/api/v1/status")
+    assert response.status_code == 500
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.headers["content-security-policy"] == SECURITY_HEADERS["content-security-policy"]
+    assert "ZeroDivision" not in response.text
+
+
+def test_openapi_describes_the_api(client: Client) -> None:
+    described = client.get("/api/v1/openapi.json").json()
+    assert {"/api/v1/search", "/api/v1/status", "/healthz"} <= set(described["paths"])
+    assert "/" not in described["paths"]
+    names = {parameter["name"] for parameter in described["paths"]["/api/v1/search"]["get"]["parameters"]}
+    assert names == {"q", "n", "offset", "lang", "collection", "site"}
+
+
+def test_foreign_host_header_is_refused(workspace: str) -> None:
+    app = create_app(workspace, dict, allowed_hosts("127.0.0.1"))
+    client = Client(app, base_url="http://127.0.0.1:8000")
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/healthz", headers={"host": "LOCALHOST:8000"}).status_code == 200
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8000", ""):
+        refused = client.get("/api/v1/search", params={"q": "spider"}, headers={"host": host})
+        assert refused.status_code == 421
+        assert "spider" not in refused.text
+        assert refused.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("header", "host"), [("a.example:80", "a.example"), ("[::1]:8000", "[::1]"), ("[::1]", "[::1]"), (" A.Example ", "a.example"), ("", "")]
+)
+def test_host_of(header: str, host: str) -> None:
+    assert host_of(header) == host
+
+
+def test_only_loopback_is_guarded() -> None:
+    assert allowed_hosts("0.0.0.0") is None
+    assert "127.0.0.5" in (allowed_hosts("127.0.0.5") or ())

@@ -1,0 +1,140 @@
+"""What the page makes of results, case by case."""
+
+from __future__ import annotations
+
+import unicodedata
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.search.engine import Hit, SearchResults
+from lycosa.serve.languages import direction, language_name
+from lycosa.serve.pages import languages_offered, render_error, render_results, render_start
+from lycosa.serve.present import Filters, day, joined, page_links, readable_url, result_view, web_href
+from tests.serve.pages import Document
+
+NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z
+
+
+def hit(url: str = "https://a.example/", title: str = "Title", language: str = "en", published_at: int | None = None) -> Hit:
+    return Hit(url, title, [("some ", False), ("words", True)], language, "a.example", "default", NOON, published_at, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "href"),
+    [
+        ("https://a.example/x", "https://a.example/x"),
+        ("HTTP://a.example/", "HTTP://a.example/"),
+        ("javascript:alert(1)", None),
+        ("JavaScript://a.example/%0aalert(1)", None),
+        (" http://a.example/", None),
+        ("data:text/html,<script>", None),
+        ("//a.example/", None),
+        ("httpx://a.example/", None),
+        ("", None),
+    ],
+)
+def test_only_web_addresses_become_links(url: str, href: str | None) -> None:
+    assert web_href(url) == href
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://a.example/%E8%8C%B6", "https://a.example/茶"),
+        ("https://a.example/caf%C3%A9?q=%D0%BC", "https://a.example/café?q=м"),
+        ("https://a.example/a%20b", "https://a.example/a%20b"),
+        ("https://a.example/%2e%2F", "https://a.example/%2e%2F"),
+        ("https://a.example/%E2%80%AEgnp", "https://a.example/%E2%80%AEgnp"),  # right-to-left override
+        ("https://a.example/%C2%A0x", "https://a.example/%C2%A0x"),  # no-break space
+        ("https://a.example/%FF%FE", "https://a.example/%FF%FE"),
+        ("https://a.example/%E8%8C", "https://a.example/%E8%8C"),
+        ("https://a.example/100%", "https://a.example/100%"),
+    ],
+)
+def test_readable_url(url: str, shown: str) -> None:
+    assert readable_url(url) == shown
+
+
+@given(st.text(max_size=30))
+def test_readable_url_hides_nothing(text: str) -> None:
+    shown = readable_url("https://a.example/" + quote(text, errors="replace"))
+    assert unquote(shown) == unquote("https://a.example/" + quote(text, errors="replace"))
+    assert not any(unicodedata.category(character) in ("Cc", "Cf", "Zs", "Zl", "Zp", "Cs") for character in shown)
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "shown"),
+    [(NOON, ("2026-03-03", "3 March 2026")), (0, ("1970-01-01", "1 January 1970")), (10**18, ("", "")), (-(10**18), ("", ""))],
+)
+def test_day(at_ms: int, shown: tuple[str, str]) -> None:
+    assert day(at_ms) == shown
+
+
+@given(st.text(max_size=40), st.text(max_size=8), st.text(max_size=20))
+def test_addresses_read_back(query: str, language: str, site: str) -> None:
+    values = parse_qs(urlsplit(Filters(query, language, site).address(page=3)).query, keep_blank_values=True)
+    wanted = {name: [value] for name, value in {"q": query, "lang": language, "site": site, "page": "3"}.items() if value}
+    assert values == wanted
+
+
+@pytest.mark.parametrize(
+    ("total", "page", "numbers"),
+    [
+        (0, 1, []),
+        (10, 1, []),
+        (11, 1, [1, 2]),
+        (11, 2, [1, 2]),
+        (500, 1, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (500, 20, [16, 17, 18, 19, 20, 21, 22, 23, 24]),
+        (500, 50, [42, 43, 44, 45, 46, 47, 48, 49, 50]),
+        (10**9, 100, [92, 93, 94, 95, 96, 97, 98, 99, 100]),
+    ],
+)
+def test_page_links(total: int, page: int, numbers: list[int]) -> None:
+    links = page_links(total, page, Filters("x"), last_page=100)
+    assert [link.number for link in links] == numbers
+    assert [link.number for link in links if link.current] == ([page] if numbers else [])
+
+
+def test_published_date_wins_over_fetched() -> None:
+    assert (result_view(hit(), Filters("x")).dated, result_view(hit(), Filters("x")).date) == ("fetched", "2026-03-03")
+    view = result_view(hit(published_at=0), Filters("x"))
+    assert (view.dated, view.date) == ("published", "1970-01-01")
+
+
+def test_a_page_without_title_is_named_by_its_address() -> None:
+    assert result_view(hit("https://a.example/%E8%8C%B6", title="  "), Filters("x")).title == [("https://a.example/茶", False)]
+
+
+def test_neighbouring_matches_are_marked_as_one() -> None:
+    assert joined([("喝", False), ("龙井", True), ("茶", True), ("，", False)]) == [("喝", False), ("龙井茶", True), ("，", False)]
+    assert joined([]) == []
+
+
+def test_directions() -> None:
+    assert [direction(code) for code in ("ar", "fa", "he", "en", "zh", "")] == ["rtl", "rtl", "rtl", "ltr", "ltr", "auto"]
+    assert language_name("zh") == "中文"
+    assert language_name("tlh") == "tlh"
+
+
+def test_languages_are_those_of_the_index_and_the_chosen_one() -> None:
+    assert languages_offered({"en": 2, "zh": 1300, "": 5}, "fr") == [("zh", "中文 (1,300)"), ("en", "English (2)"), ("fr", "Français")]
+
+
+@given(st.text(), st.text(), st.lists(st.tuples(st.text(), st.booleans())), st.text(max_size=12), st.text())
+def test_no_text_breaks_out_of_the_page(url: str, title: str, snippet: list[tuple[str, bool]], language: str, query: str) -> None:
+    evil = '</p><script src="x"></script><img onerror=y>"\'>'
+    found = Hit(url + evil, title + evil, [*snippet, (evil, True)], language + evil, evil, evil, NOON, None, 1.0, [(evil, True)])
+    filters = Filters(query + evil, language + evil, evil, evil)
+    results = SearchResults(query, 1, [found], 1.0, 0, 1, [evil])
+    for html in (
+        render_results(filters, languages_offered({evil: 1}, evil), results, 1),
+        render_start(filters, languages_offered({evil: 1}, evil)),
+        render_error(400, evil, evil),
+    ):
+        page = Document(html)
+        assert page.all("script") == page.all("img") == []
+        assert {href for link in page.all("a") if not (href := link["href"]).startswith(("/", "http://", "https://"))} == set()

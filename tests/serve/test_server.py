@@ -1,0 +1,53 @@
+"""The real command on a real socket."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+
+import httpx
+import pytest
+
+from lycosa.core.errors import UsageError, WorkError
+from lycosa.serve.server import address_of, listen
+from tests.serve.conftest import lycosa
+
+
+def test_serves_until_interrupted(workspace: str) -> None:
+    command = lycosa("-w", workspace, "serve", "--port", "0")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            address = next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
+            with httpx.Client(base_url=address, timeout=10) as client:
+                page = client.get("/", params={"q": "龙井茶"})
+                assert page.status_code == 200
+                assert "<mark>龙井茶</mark>" in page.text
+                assert "server" not in page.headers
+                assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421
+                process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=15) == 0
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+def test_a_taken_port_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(WorkError, match="--port"):
+        listen("127.0.0.1", taken.getsockname()[1])
+
+
+def test_an_address_that_is_not_ours_is_said() -> None:
+    with pytest.raises(UsageError, match="no-such-name"):
+        listen("no-such-name.invalid", 0)
+
+
+def test_address_of_both_families() -> None:
+    with listen("127.0.0.1", 0) as four:
+        assert address_of(four) == f"http://127.0.0.1:{four.getsockname()[1]}/"
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with listen("::1", 0) as six:
+        assert address_of(six) == f"http://[::1]:{six.getsockname()[1]}/"
