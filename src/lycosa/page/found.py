@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 ANCHOR_LENGTH = 500  # characters kept of an anchor
 
@@ -11,15 +11,13 @@ FoundLink = tuple[str, str, str, str]
 """Kind (a LinkKind value), href as written, rel (lower case tokens joined by one space), anchor."""
 
 
-class Block(NamedTuple):
-    """A run of text between two block boundaries: lines `first` to `last` (exclusive) of the visible text."""
+FoundBlock = tuple[int, int, int, int, int, bool]
+"""A run of text between two block boundaries: first and last (exclusive) line of the visible text, its characters, how many of
+them stand in links, the block element around it (an index into `elements`), whether it stands in for an image. Tuples and not
+records, as a page has hundreds."""
 
-    first: int
-    last: int
-    size: int  # characters
-    link_size: int  # of them, in links
-    element: int  # the block element around it: index into parents, tags, marks
-    alt: bool  # text that stands in for an image
+FoundElement = tuple[int, int, int]
+"""A block element: the one around it (an index into `elements`), its tag id, its mark (`lycosa.page.marks`)."""
 
 
 @dataclass(slots=True)
@@ -29,10 +27,8 @@ class Found:
     MAX_HEADINGS: ClassVar[int] = 2_000
 
     lines: list[str] = field(default_factory=list)  # visible text, white space folded
-    blocks: list[Block] = field(default_factory=list)
-    parents: list[int] = field(default_factory=lambda: [0])  # of each block element, the one around it
-    tags: list[int] = field(default_factory=lambda: [0])  # its tag id
-    marks: list[int] = field(default_factory=lambda: [0])  # its mark (lycosa.page.marks)
+    blocks: list[FoundBlock] = field(default_factory=list)
+    elements: list[FoundElement] = field(default_factory=lambda: [(0, 0, 0)])
     links: list[FoundLink] = field(default_factory=list)
     alternates: list[tuple[str, str]] = field(default_factory=list)  # hreflang, href
     headings: list[str] = field(default_factory=list)
@@ -47,7 +43,10 @@ class Found:
 
 
 def fold(text: str) -> str:
-    """White space folded to single spaces, soft hyphens (which nobody sees) dropped."""
+    """White space folded to single spaces, soft hyphens and outer zero width spaces (which nobody sees) dropped."""
     if "\xad" in text:
         text = text.replace("\xad", "")
-    return " ".join(text.split())
+    text = " ".join(text.split())
+    if "\u200b" in text or "\ufeff" in text:
+        text = text.strip("\u200b\ufeff ")
+    return text

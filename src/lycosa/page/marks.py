@@ -15,14 +15,14 @@ NEUTRAL, AWAY, BODY, NEVER = 0, 1, 2, 3
 _AWAY = """
     nav navbar navigation navheader navfooter menu menus submenu sidebar sidebars rail footer foot breadcrumb breadcrumbs
     comment comments disqus related share sharing social follow promo promos ad ads advert adverts advertisement advertising
-    sponsored sponsor newsletter subscribe subscription signup login signin register cookie cookies consent gdpr popup modal
+    caption captions gallery slideshow sponsored sponsor newsletter subscribe subscription signup login signin register cookie cookies consent gdpr popup modal
     overlay widget widgets tags taglist byline author authors timestamp copyright disclaimer legal toolbar pagination pager
     paging recommended recommendations recommendation trending popular outbrain taboola skip print banner masthead
     sphinxsidebar toc quickview headerlink toplang bottomlang dropdown search searchbox poll rating ratings credit credits
     teaser teasers hidden invisible sr
 """
 _BODY = "articlebody storybody entrycontent postcontent articlecontent articletext"
-_NEVER = "cookie cookies consent gdpr privacy newsletter subscribe disqus comment comments outbrain taboola login signin signup paywall cli"
+_NEVER = "cookie cookies consent gdpr privacy newsletter subscribe disqus comment comments outbrain taboola login signin signup cli"
 _NEVER_WORDS = frozenset(_NEVER.split())
 _AWAY_WORDS = frozenset(_AWAY.split())
 _BODY_WORDS = frozenset(_BODY.split())

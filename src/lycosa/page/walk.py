@@ -11,7 +11,7 @@ from typing import Any
 from selectolax.lexbor import LexborNode
 
 from lycosa.core.records import LinkKind
-from lycosa.page.found import ANCHOR_LENGTH, Block, Found, fold
+from lycosa.page.found import ANCHOR_LENGTH, Found, fold
 from lycosa.page.head import read_image, read_special
 from lycosa.page.marks import AWAY, NEUTRAL, is_hidden, mark_of_element
 from lycosa.page.tags import AWAY_TAGS, BLOCKS, CELLS, HEADINGS, SPECIAL, TAG, TEXT, UNSEEN, UNSEEN_BUT_LINKED
@@ -22,7 +22,7 @@ _ANCHOR_PIECES = 200  # text nodes read for an anchor
 _BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
 
 # What starts: any other element is inline and says nothing.
-_BLOCK, _LINK, _SPAN, _CELL, _BR, _IMAGE, _PRE, _SKIP, _HIDE, _SPECIAL = range(1, 11)
+_INLINE, _BLOCK, _LINK, _SPAN, _CELL, _BR, _IMAGE, _PRE, _SKIP, _HIDE, _SPECIAL = range(11)
 _STARTS = (
     dict.fromkeys(SPECIAL, _SPECIAL)
     | dict.fromkeys(BLOCKS, _BLOCK)
@@ -32,7 +32,7 @@ _STARTS = (
     | {TAG["span"]: _SPAN, TAG["a"]: _LINK, TAG["br"]: _BR, TAG["wbr"]: _SKIP, TAG["img"]: _IMAGE, TAG["pre"]: _PRE}
 )
 # What ends: only elements that have children come to an end.
-_END_BLOCK, _END_HEADING, _END_LINK, _END_CELL, _END_PRE, _END_HIDDEN, _END_ARTICLE = range(1, 8)
+_END_BLOCK, _END_HEADING, _END_ARTICLE, _END_PRE, _END_LINK, _END_CELL, _END_HIDDEN = range(1, 8)
 
 _A = LinkKind.A.value
 _H1 = TAG["h1"]
@@ -42,20 +42,18 @@ _ARTICLE = TAG["article"]
 def walk(root: LexborNode) -> Found:
     """Visit everything under `root` once. Never raises, takes time in proportion to the tree.
 
-    Hot path (bench/extract.py guards it), hence one long function: a method call for each node would double its cost.
+    Hot path (bench/extract.py guards it), hence one long function: a call for each node would double its cost.
     """
     found = Found()
-    links, parents, tags, marks = found.links, found.parents, found.tags, found.marks
+    links, elements = found.links, found.elements
     starts_of = _STARTS.get
     pieces: list[str] = []  # text as written, of the whole page; a line is a slice of it
     alts: list[str] = []  # alternative texts of images in the current block
     start = 0  # where in `pieces` the current line begins
     link_size = 0  # characters of the current block that stand in links
-    hidden = 0  # hidden elements around
-    element = 0  # the block element around, an index into `parents`, `tags`, `marks`
-    in_links = 0
+    element = 0  # the block element around: an index into `elements`
+    hidden = in_links = articles = 0  # how many of these are open
     link_alt = ""  # of the first image in the current link
-    articles = 0
     stack: list[LexborNode] = []
     ends: list[tuple[int, int, int, Any]] = []  # depth, what ends, block element to return to, what it needs
     end_depth = -1
@@ -69,116 +67,97 @@ def walk(root: LexborNode) -> Found:
                 if in_links:
                     link_size += len(text)
         else:
-            starts = starts_of(tag)
+            starts = starts_of(tag, _INLINE)
             end = 0
             saved: Any = None
             outer = element
             descend = True
-            if starts is None:
-                pass
-            elif starts == _BLOCK:
-                if not hidden and (len(pieces) > start or alts):
-                    _flush(found, pieces, start, link_size, element, alts)
-                    start = len(pieces)
-                    link_size = 0
-                attributes = node.attributes
-                mark = AWAY if tag in AWAY_TAGS else NEUTRAL
+            if starts == _BLOCK:
+                if len(pieces) > start or alts:
+                    if not hidden:
+                        _flush(found, pieces, start, link_size, element, alts)
+                        start = len(pieces)
+                        link_size = 0
                 end = _END_BLOCK
+                mark = AWAY if tag in AWAY_TAGS else NEUTRAL
+                attributes = node.attributes
                 if attributes:
-                    if mark == NEUTRAL:
-                        mark = mark_of_element(attributes)
+                    mark = mark or mark_of_element(attributes)
                     if "hidden" in attributes or ("style" in attributes and is_hidden(attributes)):
                         end = _END_HIDDEN
                         saved = len(pieces), link_size
                         hidden += 1
-                element = len(parents)
-                parents.append(outer)
-                tags.append(tag)
-                marks.append(mark)
-                if tag in HEADINGS and end == _END_BLOCK:
-                    end = _END_HEADING
-                    saved = len(pieces)
-                elif tag == _ARTICLE:
-                    articles += 1
-                    if end == _END_BLOCK:
+                element = len(elements)
+                elements.append((outer, tag, mark))
+                if end == _END_BLOCK:
+                    if tag in HEADINGS:
+                        end = _END_HEADING
+                        saved = len(pieces)
+                    elif tag == _ARTICLE:
                         end = _END_ARTICLE
+                        articles += 1
             elif starts == _LINK:
                 attributes = node.attributes
-                href = attributes.get("href") or attributes.get("xlink:href")
-                if href is not None or "href" in attributes:
-                    rel = attributes.get("rel")
-                    rel = " ".join(rel.lower().split()) if rel else ""
+                if "href" in attributes or "xlink:href" in attributes:
                     end = _END_LINK
-                    saved = (
-                        len(links),
-                        href or "",
-                        rel,
-                        attributes.get("aria-label") or attributes.get("title") or "",
-                        len(pieces),
-                        link_alt,
-                    )
-                    links.append((_A, href or "", rel, ""))
+                    saved = len(links), attributes, len(pieces), link_alt
+                    links.append((_A, "", "", ""))
                     link_alt = ""
                     in_links += 1
+            elif starts == _INLINE:
+                pass
             elif starts == _SPAN:
                 attributes = node.attributes
                 if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
                     end = _END_HIDDEN
                     saved = len(pieces), link_size
                     hidden += 1
-            elif starts == _BR:
-                pieces.append(_BREAK)
-                descend = False
+            elif starts == _SPECIAL:
+                descend = read_special(node, tag, found, articles > 0, hidden > 0)
             elif starts == _IMAGE:
+                descend = False
                 alt = read_image(node.attributes, links)
                 if alt:
                     link_alt = link_alt or alt
                     if not hidden:
                         alts.append(alt)
+            elif starts == _BR:
+                pieces.append(_BREAK)
                 descend = False
+            elif starts == _CELL:
+                attributes = node.attributes
+                mark = mark_of_element(attributes) if attributes else NEUTRAL
+                end = _END_CELL
+                if mark != NEUTRAL and not hidden:
+                    _flush(found, pieces, start, link_size, element, alts)
+                    start = len(pieces)
+                    link_size = 0
+                    end = _END_BLOCK
+                    element = len(elements)
+                    elements.append((outer, tag, mark))
+                pieces.append(" ")
+                saved = len(pieces)
             elif starts == _SKIP:
                 descend = False
             elif starts == _HIDE:
                 end = _END_HIDDEN
                 saved = len(pieces), link_size
                 hidden += 1
-            elif starts == _CELL:
-                pieces.append(" ")
-                end = _END_CELL
-                saved = len(pieces)
-                attributes = node.attributes
-                mark = mark_of_element(attributes) if attributes else NEUTRAL
-                element = len(parents)
-                parents.append(outer)
-                tags.append(tag)
-                marks.append(mark)
-                if mark != NEUTRAL and not hidden:
+            elif not hidden:  # a listing
+                _flush(found, pieces, start, link_size, element, alts)
+                start = len(pieces)
+                link_size = 0
+                element = len(elements)
+                elements.append((outer, tag, NEUTRAL))
+                if node.css_first("a,img") is None:  # read at once: the spans of coloured code are many
+                    pieces.append(node.text().replace("\n", _BREAK))
+                    _flush(found, pieces, start, 0, element, alts)
+                    start = len(pieces)
                     element = outer
-                    _flush(found, pieces, start, link_size, element, alts)
-                    element = len(parents) - 1
-                    start = len(pieces)
-                    link_size = 0
-                    end = _END_BLOCK
-            elif starts == _PRE:
-                if not hidden:
-                    _flush(found, pieces, start, link_size, element, alts)
-                    start = len(pieces)
-                    link_size = 0
-                    element = len(parents)
-                    parents.append(outer)
-                    tags.append(tag)
-                    marks.append(NEUTRAL)
-                    if node.css_first("a,img") is None:  # a listing without links is read at once: its spans are many
-                        pieces.append(node.text().replace("\n", _BREAK))
-                        _flush(found, pieces, start, 0, element, alts)
-                        start = len(pieces)
-                        element = outer
-                        descend = False
-                    else:
-                        end = _END_PRE
-                        saved = start
-            else:
-                descend = read_special(node, tag, found, articles > 0, hidden > 0)
+                    descend = False
+                else:
+                    end = _END_PRE
+                    saved = start
             if descend:
                 child = node.first_child
                 if child is not None:
@@ -188,18 +167,16 @@ def walk(root: LexborNode) -> Found:
                     stack.append(node)
                     node = child
                     continue
-            # An element without children ends at once, and has nothing to give.
-            if end:
+            if end:  # without children it ends at once, and has nothing to give
                 element = outer
                 if end == _END_HIDDEN:
                     hidden -= 1
+                elif end == _END_ARTICLE:
+                    articles -= 1
                 elif end == _END_LINK:
                     in_links -= 1
-                    if saved[3]:
-                        links[saved[0]] = (_A, saved[1], saved[2], saved[3])
-                    link_alt = saved[5]
-                if tag == _ARTICLE:
-                    articles -= 1
+                    links[saved[0]] = _link(saved[1], "")
+                    link_alt = saved[3]
         following = node.next
         while following is None:
             if not stack:
@@ -210,21 +187,30 @@ def walk(root: LexborNode) -> Found:
             if len(stack) == end_depth:
                 _, end, outer, saved = ends.pop()
                 end_depth = ends[-1][0] if ends else -1
-                if end == _END_LINK:
-                    in_links -= 1
-                    index, href, rel, fallback, piece, outer_alt = saved
-                    anchor = _anchor(pieces, piece, found) if len(pieces) > piece else ""
-                    if anchor in PERMALINKS and href[:1] == "#" and start <= piece:
-                        link_size -= sum(map(len, pieces[piece:]))
-                        del pieces[piece:]
-                        anchor = ""
-                    links[index] = (_A, href, rel, anchor or link_alt or fallback)
-                    link_alt = outer_alt
-                elif end == _END_HIDDEN:  # what was collected is dropped, except from links that ended in it
-                    hidden -= 1
-                    del pieces[saved[0] :]
-                    link_size = saved[1]
+                if end < _END_LINK:
+                    if end == _END_HEADING:
+                        if not hidden:
+                            _heading(found, pieces, saved, elements[element][1] == _H1)
+                    elif end == _END_ARTICLE:
+                        articles -= 1
+                    elif end == _END_PRE:
+                        first = max(saved, start)
+                        pieces[first:] = [piece.replace("\n", _BREAK) for piece in pieces[first:]]
+                    if (len(pieces) > start or alts) and not hidden:
+                        _flush(found, pieces, start, link_size, element, alts)
+                        start = len(pieces)
+                        link_size = 0
                     element = outer
+                elif end == _END_LINK:
+                    in_links -= 1
+                    index, attributes, first, outer_alt = saved
+                    anchor = _anchor(pieces, first, found) if len(pieces) > first else ""
+                    if anchor in PERMALINKS and start <= first and (attributes.get("href") or "")[:1] == "#":
+                        link_size -= sum(map(len, pieces[first:]))
+                        del pieces[first:]
+                        anchor = ""
+                    links[index] = _link(attributes, anchor or link_alt)
+                    link_alt = outer_alt
                 elif end == _END_CELL:
                     pieces.append(" ")
                     if not hidden and sum(map(len, pieces[max(saved, start) :])) > CELL_LENGTH:
@@ -232,17 +218,10 @@ def walk(root: LexborNode) -> Found:
                         start = len(pieces)
                         link_size = 0
                     element = outer
-                else:
-                    if end == _END_PRE:
-                        pieces[max(saved, start) :] = [piece.replace("\n", _BREAK) for piece in pieces[max(saved, start) :]]
-                    elif end == _END_HEADING and not hidden:
-                        _heading(found, pieces, saved, tags[element] == _H1)
-                    elif end == _END_ARTICLE:
-                        articles -= 1
-                    if not hidden and (len(pieces) > start or alts):
-                        _flush(found, pieces, start, link_size, element, alts)
-                        start = len(pieces)
-                        link_size = 0
+                else:  # hidden: what was collected is dropped, except from links that ended in it
+                    hidden -= 1
+                    del pieces[saved[0] :]
+                    link_size = saved[1]
                     element = outer
             following = ended.next if stack else None
         node = following
@@ -267,12 +246,23 @@ def _flush(found: Found, pieces: list[str], start: int, link_size: int, element:
             if size:
                 lines.append(folded)
         if size:
-            found.blocks.append(Block(first, len(lines), size, link_size if link_size < size else size, element, False))
+            found.blocks.append((first, len(lines), size, link_size if link_size < size else size, element, False))
     if alts:
         for alt in alts:
-            found.blocks.append(Block(len(lines), len(lines) + 1, len(alt), 0, element, True))
+            found.blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, True))
             lines.append(alt)
         alts.clear()
+
+
+def _link(attributes: dict[str, str | None], anchor: str) -> tuple[str, str, str, str]:
+    href = attributes.get("href")
+    if href is None:
+        href = attributes.get("xlink:href") or ""
+    rel = attributes.get("rel")
+    if not anchor:
+        label = attributes.get("aria-label") or attributes.get("title")
+        anchor = fold(label)[:ANCHOR_LENGTH] if label else ""
+    return _A, href, " ".join(rel.lower().split()) if rel else "", anchor
 
 
 def _anchor(pieces: list[str], start: int, found: Found) -> str:
