@@ -445,6 +445,7 @@ class Worker:
             host = self.frontier.hosts[row.id.host_key].row
             host.visited += (state is UrlState.VISITED) - (row.state == UrlState.VISITED)
             host.known += (state is UrlState.KNOWN) - (row.state == UrlState.KNOWN)
+            self._batch.change_host(host)
         row.state = state
         row.reason = reason
         row.state_at = self._clock.now_ms()
