@@ -1,9 +1,10 @@
 """What the tables cost: CPU a page to build and write them, peak memory, loading a million URL rows.
 
-    python -m bench.store [--pages 5000] [--urls 1000000]
+    python -m bench.store [--pages 3000] [--urls 1000000]
 
-The pages are made here: 24 KB of varied text in several scripts, 50 links each, as the sites of make_sites.sh have on average.
-Prints one JSON document. Times are CPU (all threads of the process), not wall.
+Real pages of the six sites (`tests/servers/sites.py`), parsed by our own parser before the clock starts; committed when
+the text held passes `crawl.commit_text`, as a worker does. Prints one JSON document. Times are CPU of all threads of the
+process; `peak_growth_mib` is how far the high-water mark rose above what parsing the same pages had reached before.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from uuid import UUID
 
 import polars as pl
+from tests.servers.sites import lay_sites
 
-from lycosa.core.records import HostRow, Link, Page, UrlId, UrlRow, Visit
+from lycosa.core.config import CrawlSettings
+from lycosa.core.records import Page, UrlId, UrlRow, Visit
+from lycosa.page.parse import parse_page
 from lycosa.store.live import LiveTables
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key, url_key
 
-HOSTS = 20
-PAGE_CHARACTERS = 11_000  # text and main_text together are then about 24 KB
-LINKS = 50
-COMMIT_PAGES = 2_500
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=5_000)
+    parser.add_argument("--pages", type=int, default=3_000)
     parser.add_argument("--urls", type=int, default=1_000_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -45,35 +46,38 @@ def main() -> None:
 
 
 def _write_pages(workspace: Workspace, count: int) -> dict[str, float]:
-    make = _pages(random.Random(7))
     claim = workspace.claim("bench")
-    spent = {"build": 0.0, "commit": 0.0}
-    base, made = _peak_mib(), 0
-    buffers, folder = Buffers(), claim.next_folder()
-    for number in range(count):
-        visit, page, row, host = make(number)
+    limit = CrawlSettings().commit_text
+    build = commit = 0.0
+    made = links = text = held = 0
+    for _ in _pages(count):
+        pass  # what the parser needs in memory is not the tables'
+    base = _peak_mib()
+    buffers = Buffers()
+    for visit, page, row in _pages(count):
         start = time.process_time()
         buffers.add_visit(visit)
         buffers.add_page(visit, page)
         buffers.links.add_links(visit, page.links)
         buffers.add_url(row)
-        if host:
-            buffers.add_host(host)
-        spent["build"] += time.process_time() - start
-        made += 1
-        if made == COMMIT_PAGES or number == count - 1:
-            start = time.process_time()
-            claim.commit(folder, buffers.mapping())
-            buffers, folder, made = Buffers(), claim.next_folder(), 0
-            spent["commit"] += time.process_time() - start
+        build += time.process_time() - start
+        made, links, size = made + 1, links + len(page.links), len(page.text) + len(page.main_text)
+        text, held = text + size, held + size
+        if held >= limit:
+            commit += _timed(partial(claim.commit, claim.next_folder(), buffers.mapping()))
+            buffers, held = Buffers(), 0
+    commit += _timed(partial(claim.commit, claim.next_folder(), buffers.mapping()))
     claim.release()
-    files = {table: sum(file.bytes for file in found) for table, found in workspace.state().files.items()}
+    files = workspace.state().files
     return {
-        "count": count,
-        "build_ms_a_page": round(1000 * spent["build"] / count, 4),
-        "commit_ms_a_page": round(1000 * spent["commit"] / count, 4),
+        "count": made,
+        "commits": len(files["pages"]),
+        "links_a_page": round(links / made, 1),
+        "characters_a_page": round(text / made),
+        "build_ms_a_page": round(1000 * build / made, 4),
+        "commit_ms_a_page": round(1000 * commit / made, 4),
         "peak_growth_mib": round(_peak_mib() - base, 1),
-        **{f"{table}_bytes_a_page": round(size / count, 1) for table, size in files.items()},
+        **{f"{table}_bytes_a_page": round(sum(file.bytes for file in found) / made, 1) for table, found in files.items()},
     }
 
 
@@ -116,38 +120,30 @@ def _urls(folder: str, count: int) -> dict[str, float]:
     }
 
 
-def _pages(chance: random.Random) -> Callable[[int], tuple[Visit, Page, UrlRow, HostRow | None]]:
-    alphabets = ["abcdefghijklmnopqrstuvwxyz", "абвгдежзийклмнопрстуфхцчшщ", "一二三四五六七八九十人大中国"]
-    words = [["".join(chance.choices(letters, k=chance.randint(2, 9))) for _ in range(5_000)] for letters in alphabets]
-    hosts = [f"host{number}.example.org" for number in range(HOSTS)]
-
-    def make(number: int) -> tuple[Visit, Page, UrlRow, HostRow | None]:
-        host = hosts[number % HOSTS]
-        url = f"https://{host}/folder{number % 97}/page-{number}.html"
-        source = UrlId(url, host, host_key(host), url_key(url), number % HOSTS)
-        vocabulary = words[number % 3 if number % 4 == 0 else 0]
-        text = " ".join(chance.choices(vocabulary, k=PAGE_CHARACTERS // 6))
-        links = [
-            Link(
-                f"https://{host}/folder{chance.randrange(97)}/page-{chance.randrange(50_000)}.html",
-                chance.choice(vocabulary),
-                "",
-                "a",
-                place,
-            )
-            for place in range(LINKS)
-        ]
-        page = Page(title=text[:60], main_text=text[: len(text) * 2 // 3], text=text, language="en", language_score=0.99, links=links)
-        page.text_digest, page.simhash, page.headings = chance.getrandbits(64), chance.getrandbits(64), [text[:30], text[30:70]]
+def _pages(limit: int) -> Iterator[tuple[Visit, Page, UrlRow]]:
+    """Every n-th page of the six sites, as the worker would hand it on."""
+    files = [(site, path) for site in lay_sites() for path in sorted(site.root.rglob("*.html"))]
+    numbers = random.Random(7)
+    for number, (site, path) in enumerate(files[:: max(1, len(files) // limit)][:limit]):
+        url = f"http://{site.address}/{path.relative_to(site.root)}"
+        page = parse_page(path.read_bytes(), url=url, content_type="text/html")
+        source = UrlId(url, site.address, host_key(site.address), url_key(url), number % 64)
         visit = Visit(
-            url, host, source.partition, source.host_key, source.url_key, "page", "default", 3, 1_700_000_000_000 + number, 12, "127.0.0.1"
+            url,
+            source.host,
+            source.partition,
+            source.host_key,
+            source.url_key,
+            "page",
+            "default",
+            3,
+            1_700_000_000_000 + number,
+            12,
+            source.host,
         )
-        visit.digest, visit.record_id = f"sha1:{chance.getrandbits(160):040X}"[:37], f"urn:uuid:{chance.getrandbits(128):032x}"
+        visit.digest, visit.record_id = f"sha1:{numbers.getrandbits(160):040X}"[:37], f"urn:uuid:{UUID(int=numbers.getrandbits(128))}"
         visit.warc_file, visit.warc_offset, visit.warc_length = "data/00000001-1/archive.warc.gz", number * 6_000, 6_000
-        row = UrlRow(source, "default", 3, state="visited", visited_at=visit.fetched_at, digest=visit.digest)
-        return visit, page, row, HostRow(host, source.partition, source.host_key, "example.org", 1) if number % 50 == 0 else None
-
-    return make
+        yield visit, page, UrlRow(source, "default", 3, state="visited", visited_at=visit.fetched_at, digest=visit.digest)
 
 
 def _timed(work: Callable[[], object]) -> float:

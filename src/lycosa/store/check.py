@@ -38,7 +38,7 @@ def verify(workspace: Workspace, *, deep: bool = False, key_sample: int | None =
     whole = _check_table_files(workspace.storage, state, report)
     _check_archives(workspace.storage, entries, report, deep=deep)
     _check_leftovers(workspace.storage, state, report)
-    _check_counters(state, report)
+    _check_counters(entries, report)
     if whole:
         live = LiveTables(workspace, state)
         report.findings.extend(check_tables(live, workspace, key_sample))
@@ -172,17 +172,14 @@ def _check_leftovers(storage: LocalStorage, state: LogState, report: Report) -> 
             report.counts["replayed archives"] += 1
 
 
-def _check_counters(state: LogState, report: Report) -> None:
-    """Counters that bear a table's name count its rows, except where a batch job has rewritten rows."""
-    for table in ("visits",):
-        if table in state.counters and state.counters[table] != state.rows(table):
-            counted, rows = state.counters[table], state.rows(table)
-            report.add(
-                ERROR,
-                f"log, counter {table!r}",
-                f"the commits counted {counted}, the table has {rows} rows",
-                "report this: the counts must add up",
-            )
+def _check_counters(entries: list[Entry], report: Report) -> None:
+    """A counter that bears a table's name counts the rows that its commit added to that table."""
+    for entry in entries:
+        for table in TABLES.keys() & entry.counters.keys():
+            counted, rows = entry.counters[table], sum(file.rows for file in entry.files.get(table, ()))
+            if counted != rows:
+                what = f"it counts {counted} {table}, its files hold {rows} rows"
+                report.add(ERROR, entry_path(entry.number), what, "report this: the counts must add up")
 
 
 def _check_records(live: LiveTables, storage: LocalStorage, state: LogState) -> Iterator[Finding]:
