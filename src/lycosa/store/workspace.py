@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import VERSION
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.claim import Claim, take
@@ -60,7 +59,6 @@ class Workspace:
         storage.make_folder(".")
         document = {
             "format": FORMAT,
-            "written_by": f"lycosa {VERSION}",
             "created_at": format_time(SystemClock().now_ms()),
             "partitions": partitions,
             "hash": HASH,
