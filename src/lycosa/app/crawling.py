@@ -89,9 +89,7 @@ def crawl(
             committed=follower.committed if follower else None,
         )
         try:
-            _take_up(worker, workspace, order, clock, claim.failed_before)
-            for seed in seeds:
-                worker.gate.seed(seed, clock.now_ms())
+            _take_up(worker, workspace, order, seeds, clock, claim.failed_before)
             if before and (REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)):
                 find_again(worker, LiveTables(workspace), clock.now_ms(), every_link=True)
             if started is not None:
@@ -111,10 +109,14 @@ def crawl(
                 follower.stop()
 
 
-def _take_up(worker: Worker, workspace: Workspace, order: CrawlOrder, clock: Clock, failed_before: int) -> None:
-    """Load what is committed, then replay what is only archived."""
+def _take_up(
+    worker: Worker, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...], clock: Clock, failed_before: int
+) -> None:
+    """Load what is committed, admit the seeds, then replay what is only archived (a first run may have died uncommitted)."""
     tables = LiveTables(workspace)
     load(worker, tables, clock.now_ms(), clock.monotonic_ms())
+    for seed in seeds:
+        worker.gate.seed(seed, clock.now_ms())
     orphans = worker.orphans()
     if not orphans:
         return

@@ -1,0 +1,31 @@
+"""A crawl whose parser dies of one page, for `test_sandbox`: `python deadly.py WORKSPACE SEED`.
+
+The patch stands at module level, so a spawned child has it too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.core.config import Collection, parse_config
+from lycosa.core.records import Page
+from lycosa.crawl import understand
+
+_parse = understand.parse_page
+
+
+def _deadly(payload: bytes, **about: object) -> Page:
+    if b"kills the parser" in payload:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return _parse(payload, **about)  # type: ignore[arg-type]
+
+
+understand.parse_page = _deadly  # type: ignore[attr-defined]
+
+if __name__ == "__main__":
+    config = parse_config("", overrides=("crawl.patience=1s",))
+    collection = Collection.model_validate({"delay": 0, "courtesy_factor": 0.0})
+    print(crawl(CrawlOrder(sys.argv[1], config, collection, (sys.argv[2],), index=False)).ended)
