@@ -11,13 +11,16 @@ FoundLink = tuple[str, str, str, str]
 """Kind (a LinkKind value), href as written, rel (lower case tokens joined by one space), anchor."""
 
 
-FoundBlock = tuple[int, int, int, int, int, bool]
-"""A run of text between two block boundaries: first and last (exclusive) line of the visible text, its characters, how many of
-them stand in links, the block element around it (an index into `elements`), whether it stands in for an image. Tuples and not
-records, as a page has hundreds."""
+ALT = -1
 
-FoundElement = tuple[int, int, int]
-"""A block element: the one around it (an index into `elements`), its tag id, its mark (`lycosa.page.marks`)."""
+FoundBlock = tuple[int, int, int, int, int, int]
+"""A run of text between two block boundaries: first and last (exclusive) line of the visible text, its characters, how many of
+them stand in links, the block element around it (an index into `elements`), the tag id that began it (0: it follows the end of
+an element; ALT: it stands in for an image). Tuples and not records, as a page has hundreds."""
+
+FoundElement = tuple[int, int]
+"""A block element: the one around it (an index into `elements`), its mark (`lycosa.page.marks`). List items, table rows and headings
+are not counted as such."""
 
 
 @dataclass(slots=True)
@@ -28,7 +31,7 @@ class Found:
 
     lines: list[str] = field(default_factory=list)  # visible text, white space folded
     blocks: list[FoundBlock] = field(default_factory=list)
-    elements: list[FoundElement] = field(default_factory=lambda: [(0, 0, 0)])
+    elements: list[FoundElement] = field(default_factory=lambda: [(0, 0)])
     links: list[FoundLink] = field(default_factory=list)
     alternates: list[tuple[str, str]] = field(default_factory=list)  # hreflang, href
     headings: list[str] = field(default_factory=list)
@@ -40,6 +43,7 @@ class Found:
     times: list[tuple[str, bool]] = field(default_factory=list)  # datetime, whether it seems the publication's
     linked_data: list[str] = field(default_factory=list)  # JSON-LD as written
     anchors_cut: int = 0
+    has_article: bool = False  # an article element has begun
 
 
 def fold(text: str) -> str:

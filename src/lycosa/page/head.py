@@ -33,7 +33,7 @@ _DATE_PROPERTIES = frozenset({"datePublished", "dateCreated"})
 _REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
 
 
-def read_special(node: LexborNode, tag: int, found: Found, in_article: bool, hidden: bool) -> bool:
+def read_special(node: LexborNode, tag: int, found: Found, hidden: bool) -> bool:
     """Take what an element of this kind says; True if its children are to be visited."""
     if tag == _TITLE:
         if not hidden and not found.title:
@@ -54,7 +54,7 @@ def read_special(node: LexborNode, tag: int, found: Found, in_article: bool, hid
         written = attributes.get("datetime") or attributes.get("content")
         if written and len(found.times) < _MAX_TIMES:
             own = "pubdate" in attributes or attributes.get("itemprop") in _DATE_PROPERTIES
-            found.times.append((written, own or in_article))
+            found.times.append((written, own or found.has_article))
         return True
     elif tag == _BASE:
         if found.base is None:

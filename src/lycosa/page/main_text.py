@@ -14,7 +14,7 @@ them is changed by a third, except where said.
 
 from __future__ import annotations
 
-from lycosa.page.found import FoundBlock, Found
+from lycosa.page.found import ALT, Found, FoundBlock
 from lycosa.page.marks import AWAY, BODY, NEUTRAL, NEVER
 from lycosa.page.tags import HEADINGS, TAG
 
@@ -30,7 +30,6 @@ _ITEM_WEIGHT = 0.3  # a short item of a list or table counts a little
 
 _ITEMS = frozenset({TAG["li"], TAG["tr"], TAG["dd"]})
 _H1 = TAG["h1"]
-_FIGCAPTION = TAG["figcaption"]
 
 
 def main_text(found: Found) -> str:
@@ -44,17 +43,17 @@ def main_ranges(found: Found) -> list[tuple[int, int]]:
     blocks = found.blocks
     if not blocks:
         return []
-    parents, tags, marks = zip(*found.elements, strict=True)
+    parents, marks = zip(*found.elements, strict=True)
     scale = letters_worth(found.lines)
     long = PROSE_LENGTH / scale
     prose = [0] * len(parents)
-    for _, _, size, link_size, element, alt in blocks:
-        if size >= long and link_size * 3 < size and not alt:
+    for _, _, size, link_size, element, tag in blocks:
+        if size >= long and link_size * 3 < size and tag != ALT:
             prose[element] += size - link_size
-    away, kept = _put_aside(parents, tags, marks, prose)
+    away, kept = _put_aside(parents, marks, prose)
     top, end = _tightest(parents, kept)
-    inside = [block for block in blocks if top <= block[4] < end and not block[5] and not away[block[4]]]
-    return _best_run(inside, tags, scale)
+    inside = [block for block in blocks if top <= block[4] < end and block[5] != ALT and not away[block[4]]]
+    return _best_run(inside, scale)
 
 
 def letters_worth(lines: list[str]) -> float:
@@ -68,7 +67,7 @@ def letters_worth(lines: list[str]) -> float:
     return 2.0 if size > 2 * characters and spaces < 0.1 * characters else 1.0
 
 
-def _put_aside(parents: tuple[int, ...], tags: tuple[int, ...], marks: tuple[int, ...], prose: list[int]) -> tuple[list[bool], list[int]]:
+def _put_aside(parents: tuple[int, ...], marks: tuple[int, ...], prose: list[int]) -> tuple[list[bool], list[int]]:
     """Which elements are put aside, and the prose directly in each that stays in question."""
     count = len(parents)
     within = prose.copy()
@@ -81,7 +80,7 @@ def _put_aside(parents: tuple[int, ...], tags: tuple[int, ...], marks: tuple[int
     for index in range(1, count):
         mark = marks[index]
         parent = parents[index]
-        if away[parent] or tags[index] == _FIGCAPTION or (mark != NEUTRAL and within[index] <= limits.get(mark, -1)):
+        if away[parent] or (mark != NEUTRAL and within[index] <= limits.get(mark, -1)):
             away[index] = True
             kept[index] = 0
         elif mark == BODY or body[parent]:
@@ -115,12 +114,11 @@ def _tightest(parents: tuple[int, ...], kept: list[int]) -> tuple[int, int]:
     return top, end
 
 
-def _best_run(blocks: list[FoundBlock], tags: tuple[int, ...], scale: float) -> list[tuple[int, int]]:
+def _best_run(blocks: list[FoundBlock], scale: float) -> list[tuple[int, int]]:
     best = current = 0.0
     start = best_start = best_end = 0
     linked = []
-    for index, (_, _, size, link_size, element, _) in enumerate(blocks):
-        tag = tags[element]
+    for index, (_, _, size, link_size, _, tag) in enumerate(blocks):
         dense = link_size * 2 > size and (size - link_size) * scale < LINKED_LENGTH
         linked.append(dense)
         if tag in HEADINGS:
@@ -136,4 +134,4 @@ def _best_run(blocks: list[FoundBlock], tags: tuple[int, ...], scale: float) -> 
         current += score
         if current > best:
             best, best_start, best_end = current, start, index + 1
-    return [blocks[index][:2] for index in range(best_start, best_end) if not linked[index] and tags[blocks[index][4]] != _H1]
+    return [blocks[index][:2] for index in range(best_start, best_end) if not linked[index] and blocks[index][5] != _H1]

@@ -30,6 +30,7 @@ BLOCKS: Final = _ids(_BLOCKS)  # begin and end a line
 CELLS: Final = _ids(_CELLS)
 SPECIAL: Final = _ids(_SPECIAL)
 HEADINGS: Final = _ids("h1 h2 h3 h4 h5 h6")
+ITEMS: Final = _ids("li tr dt dd option optgroup hr legend thead tbody tfoot colgroup")  # blocks that are no regions
 AWAY_TAGS: Final = _ids("nav aside footer form menu dialog button")  # what they hold is not the article
 UNSEEN: Final = _ids("style template select textarea datalist noframes noembed")  # nothing of interest in them
 UNSEEN_BUT_LINKED: Final = _ids("noscript svg audio video")  # their text is not shown, their links are links

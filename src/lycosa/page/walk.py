@@ -11,32 +11,37 @@ from typing import Any
 from selectolax.lexbor import LexborNode
 
 from lycosa.core.records import LinkKind
-from lycosa.page.found import ANCHOR_LENGTH, Found, fold
+from lycosa.page.found import ALT, ANCHOR_LENGTH, Found, fold
 from lycosa.page.head import read_image, read_special
-from lycosa.page.marks import AWAY, NEUTRAL, is_hidden, mark_of_element
-from lycosa.page.tags import AWAY_TAGS, BLOCKS, CELLS, HEADINGS, SPECIAL, TAG, TEXT, UNSEEN, UNSEEN_BUT_LINKED
+from lycosa.page.marks import AWAY, NEUTRAL, NEVER, is_hidden, mark_of_element
+from lycosa.page.tags import AWAY_TAGS, BLOCKS, CELLS, HEADINGS, ITEMS, SPECIAL, TAG, TEXT, UNSEEN, UNSEEN_BUT_LINKED
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 PERMALINKS = frozenset("¶#§🔗∞⚓")
 _ANCHOR_PIECES = 200  # text nodes read for an anchor
 _BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
 
-# What starts: any other element is inline and says nothing.
-_INLINE, _BLOCK, _LINK, _SPAN, _CELL, _BR, _IMAGE, _PRE, _SKIP, _HIDE, _SPECIAL = range(11)
+# What starts: any other element is inline and says nothing. The first four are block elements.
+_BLOCK, _AWAY_BLOCK, _CAPTION, _ARTICLE, _ITEM, _HEADING, _LINK, _SPAN, _CELL, _BR, _IMAGE, _PRE, _SKIP, _HIDE, _SPECIAL, _INLINE = range(
+    16
+)
 _STARTS = (
     dict.fromkeys(SPECIAL, _SPECIAL)
     | dict.fromkeys(BLOCKS, _BLOCK)
+    | dict.fromkeys(AWAY_TAGS, _AWAY_BLOCK)
+    | dict.fromkeys(ITEMS, _ITEM)
+    | dict.fromkeys(HEADINGS, _HEADING)
     | dict.fromkeys(CELLS, _CELL)
     | dict.fromkeys(UNSEEN, _SKIP)
     | dict.fromkeys(UNSEEN_BUT_LINKED, _HIDE)
-    | {TAG["span"]: _SPAN, TAG["a"]: _LINK, TAG["br"]: _BR, TAG["wbr"]: _SKIP, TAG["img"]: _IMAGE, TAG["pre"]: _PRE}
+    | {TAG["figcaption"]: _CAPTION, TAG["article"]: _ARTICLE, TAG["span"]: _SPAN, TAG["a"]: _LINK, TAG["br"]: _BR}
+    | {TAG["wbr"]: _SKIP, TAG["img"]: _IMAGE, TAG["pre"]: _PRE}
 )
 # What ends: only elements that have children come to an end.
-_END_BLOCK, _END_HEADING, _END_ARTICLE, _END_PRE, _END_LINK, _END_CELL, _END_HIDDEN = range(1, 8)
+_END_BLOCK, _END_HEADING, _END_PRE, _END_LINK, _END_CELL, _END_HIDDEN = range(1, 7)
 
 _A = LinkKind.A.value
 _H1 = TAG["h1"]
-_ARTICLE = TAG["article"]
 
 
 def walk(root: LexborNode) -> Found:
@@ -52,7 +57,8 @@ def walk(root: LexborNode) -> Found:
     start = 0  # where in `pieces` the current line begins
     link_size = 0  # characters of the current block that stand in links
     element = 0  # the block element around: an index into `elements`
-    hidden = in_links = articles = 0  # how many of these are open
+    block_tag = 0  # the tag that began the current block, 0 in what follows the end of one
+    hidden = in_links = 0  # how many of these are open
     link_alt = ""  # of the first image in the current link
     stack: list[LexborNode] = []
     ends: list[tuple[int, int, int, Any]] = []  # depth, what ends, block element to return to, what it needs
@@ -72,14 +78,19 @@ def walk(root: LexborNode) -> Found:
             saved: Any = None
             outer = element
             descend = True
-            if starts == _BLOCK:
-                if len(pieces) > start or alts:
-                    if not hidden:
-                        _flush(found, pieces, start, link_size, element, alts)
-                        start = len(pieces)
-                        link_size = 0
+            if starts <= _ARTICLE:
+                if (len(pieces) > start or alts) and not hidden:
+                    _flush(found, pieces, start, link_size, element, block_tag, alts)
+                    start = len(pieces)
+                    link_size = 0
+                block_tag = tag
                 end = _END_BLOCK
-                mark = AWAY if tag in AWAY_TAGS else NEUTRAL
+                mark = NEUTRAL
+                if starts != _BLOCK:
+                    if starts == _ARTICLE:
+                        found.has_article = True
+                    else:
+                        mark = AWAY if starts == _AWAY_BLOCK else NEVER
                 attributes = node.attributes
                 if attributes:
                     mark = mark or mark_of_element(attributes)
@@ -88,14 +99,18 @@ def walk(root: LexborNode) -> Found:
                         saved = len(pieces), link_size
                         hidden += 1
                 element = len(elements)
-                elements.append((outer, tag, mark))
-                if end == _END_BLOCK:
-                    if tag in HEADINGS:
-                        end = _END_HEADING
-                        saved = len(pieces)
-                    elif tag == _ARTICLE:
-                        end = _END_ARTICLE
-                        articles += 1
+                elements.append((outer, mark))
+            elif starts == _ITEM:  # ends where the next item or the list ends: needs no end of its own
+                if (len(pieces) > start or alts) and not hidden:
+                    _flush(found, pieces, start, link_size, element, block_tag, alts)
+                    start = len(pieces)
+                    link_size = 0
+                block_tag = tag
+                attributes = node.attributes
+                if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
+                    end = _END_HIDDEN
+                    saved = len(pieces), link_size
+                    hidden += 1
             elif starts == _LINK:
                 attributes = node.attributes
                 if "href" in attributes or "xlink:href" in attributes:
@@ -106,6 +121,14 @@ def walk(root: LexborNode) -> Found:
                     in_links += 1
             elif starts == _INLINE:
                 pass
+            elif starts == _HEADING:
+                if (len(pieces) > start or alts) and not hidden:
+                    _flush(found, pieces, start, link_size, element, block_tag, alts)
+                    start = len(pieces)
+                    link_size = 0
+                block_tag = tag
+                end = _END_HEADING
+                saved = len(pieces), tag
             elif starts == _SPAN:
                 attributes = node.attributes
                 if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
@@ -113,7 +136,7 @@ def walk(root: LexborNode) -> Found:
                     saved = len(pieces), link_size
                     hidden += 1
             elif starts == _SPECIAL:
-                descend = read_special(node, tag, found, articles > 0, hidden > 0)
+                descend = read_special(node, tag, found, hidden > 0)
             elif starts == _IMAGE:
                 descend = False
                 alt = read_image(node.attributes, links)
@@ -129,12 +152,12 @@ def walk(root: LexborNode) -> Found:
                 mark = mark_of_element(attributes) if attributes else NEUTRAL
                 end = _END_CELL
                 if mark != NEUTRAL and not hidden:
-                    _flush(found, pieces, start, link_size, element, alts)
+                    _flush(found, pieces, start, link_size, element, block_tag, alts)
                     start = len(pieces)
                     link_size = 0
                     end = _END_BLOCK
                     element = len(elements)
-                    elements.append((outer, tag, mark))
+                    elements.append((outer, mark))
                 pieces.append(" ")
                 saved = len(pieces)
             elif starts == _SKIP:
@@ -144,14 +167,15 @@ def walk(root: LexborNode) -> Found:
                 saved = len(pieces), link_size
                 hidden += 1
             elif not hidden:  # a listing
-                _flush(found, pieces, start, link_size, element, alts)
+                _flush(found, pieces, start, link_size, element, block_tag, alts)
                 start = len(pieces)
                 link_size = 0
                 element = len(elements)
-                elements.append((outer, tag, NEUTRAL))
+                elements.append((outer, NEUTRAL))
+                block_tag = tag
                 if node.css_first("a,img") is None:  # read at once: the spans of coloured code are many
                     pieces.append(node.text().replace("\n", _BREAK))
-                    _flush(found, pieces, start, 0, element, alts)
+                    _flush(found, pieces, start, 0, element, block_tag, alts)
                     start = len(pieces)
                     element = outer
                     descend = False
@@ -171,8 +195,6 @@ def walk(root: LexborNode) -> Found:
                 element = outer
                 if end == _END_HIDDEN:
                     hidden -= 1
-                elif end == _END_ARTICLE:
-                    articles -= 1
                 elif end == _END_LINK:
                     in_links -= 1
                     links[saved[0]] = _link(saved[1], "")
@@ -181,7 +203,7 @@ def walk(root: LexborNode) -> Found:
         while following is None:
             if not stack:
                 if not hidden:
-                    _flush(found, pieces, start, link_size, element, alts)
+                    _flush(found, pieces, start, link_size, element, block_tag, alts)
                 return found
             ended = stack.pop()
             if len(stack) == end_depth:
@@ -190,17 +212,16 @@ def walk(root: LexborNode) -> Found:
                 if end < _END_LINK:
                     if end == _END_HEADING:
                         if not hidden:
-                            _heading(found, pieces, saved, elements[element][1] == _H1)
-                    elif end == _END_ARTICLE:
-                        articles -= 1
+                            _heading(found, pieces, saved[0], saved[1] == _H1)
                     elif end == _END_PRE:
                         first = max(saved, start)
                         pieces[first:] = [piece.replace("\n", _BREAK) for piece in pieces[first:]]
                     if (len(pieces) > start or alts) and not hidden:
-                        _flush(found, pieces, start, link_size, element, alts)
+                        _flush(found, pieces, start, link_size, element, block_tag, alts)
                         start = len(pieces)
                         link_size = 0
                     element = outer
+                    block_tag = 0
                 elif end == _END_LINK:
                     in_links -= 1
                     index, attributes, first, outer_alt = saved
@@ -214,7 +235,7 @@ def walk(root: LexborNode) -> Found:
                 elif end == _END_CELL:
                     pieces.append(" ")
                     if not hidden and sum(map(len, pieces[max(saved, start) :])) > CELL_LENGTH:
-                        _flush(found, pieces, start, link_size, element, alts)
+                        _flush(found, pieces, start, link_size, element, block_tag, alts)
                         start = len(pieces)
                         link_size = 0
                     element = outer
@@ -227,13 +248,13 @@ def walk(root: LexborNode) -> Found:
         node = following
 
 
-def _flush(found: Found, pieces: list[str], start: int, link_size: int, element: int, alts: list[str]) -> None:
+def _flush(found: Found, pieces: list[str], start: int, link_size: int, element: int, tag: int, alts: list[str]) -> None:
     """Make a block of the current line and what stands in for its images."""
     lines = found.lines
     first = len(lines)
     count = len(pieces) - start
     if count:
-        text = "".join(pieces[start:]) if count > 1 else pieces[start]
+        text = pieces[start] if count == 1 else "".join(pieces[start:])
         if _BREAK in text:
             for part in text.split(_BREAK):
                 folded = fold(part)
@@ -241,15 +262,15 @@ def _flush(found: Found, pieces: list[str], start: int, link_size: int, element:
                     lines.append(folded)
             size = sum(map(len, lines[first:]))
         else:
-            folded = fold(text)
+            folded = " ".join(text.split()) if text.isascii() else fold(text)
             size = len(folded)
             if size:
                 lines.append(folded)
         if size:
-            found.blocks.append((first, len(lines), size, link_size if link_size < size else size, element, False))
+            found.blocks.append((first, len(lines), size, link_size if link_size < size else size, element, tag))
     if alts:
         for alt in alts:
-            found.blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, True))
+            found.blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, ALT))
             lines.append(alt)
         alts.clear()
 
