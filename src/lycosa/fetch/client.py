@@ -48,7 +48,9 @@ _CERTIFICATE_FILES = (
 _PROTOCOLS = {1: "http/1.0", 2: "http/1.1", 3: "h2", 4: "h2", 5: "h2", 30: "h3"}  # CURL_HTTP_VERSION_*
 _HTTP = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 _BAD_FIELD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})", re.IGNORECASE)
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECASE)
+_NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))  # what came is not worth keeping as an answer
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
 _SWEEP_MOST_MS = 250
 _SWEEP_LEAST_MS = 10
 
@@ -234,23 +236,26 @@ class CurlFetcher:
 
     def _succeeded(self, transfer: Transfer) -> None:
         head = transfer.final_head()
-        match = _STATUS.match(head)
-        if match is None or match[1] == b"000":
-            self._end(transfer, FetchError.BAD_HTTP, "no status line", "")
-        elif len(head) > self._settings.max_header:
+        if len(head) > self._settings.max_header:
             self._end(transfer, FetchError.HEADERS_TOO_LARGE, f"{len(head)} bytes of header", "")
-        else:
+        elif _STATUS.match(head):
+            if transfer.body and not transfer.body[-1].endswith(_LAST_CHUNK) and b"chunked" in head.lower():
+                _cut_after_chunks(transfer, head)
             self._finish(transfer, head, "", "", "")
+        elif head or not transfer.head:
+            self._end(transfer, FetchError.BAD_HTTP, "no status line that means anything", "")
+        else:
+            self._end(transfer, FetchError.INCOMPLETE, "the connection was closed within the headers", "")
 
     def _failed(self, transfer: Transfer, code: int, text: str) -> None:
-        if transfer.head_too_large:
-            self._end(transfer, FetchError.HEADERS_TOO_LARGE, f"{transfer.head_size()} bytes of header", "")
+        if transfer.head_too_large or transfer.head_size() > self._settings.max_header:
+            self._end(transfer, FetchError.HEADERS_TOO_LARGE, text or f"{transfer.head_size()} bytes of header", "")
         elif transfer.cut:
             self._finish(transfer, transfer.final_head(), "", "", "length")
         else:
-            self._end(transfer, self._why(transfer, code), text or f"libcurl error {code}", "disconnect")
+            self._end(transfer, self._why(transfer, code, text), text or f"libcurl error {code}", "disconnect")
 
-    def _why(self, transfer: Transfer, code: int) -> FetchError:
+    def _why(self, transfer: Transfer, code: int, text: str) -> FetchError:
         curl = transfer.curl
         if code == failure.COULDNT_CONNECT:
             if transfer.refused and not transfer.dialled:
@@ -258,15 +263,17 @@ class CurlFetcher:
             return failure.connect_error(curl.getinfo(pycurl.OS_ERRNO))
         if code == failure.UNSUPPORTED_PROTOCOL and curl.getinfo(pycurl.PRETRANSFER_TIME_T) > 0:
             return FetchError.BAD_HTTP  # HTTP/0.9
-        if code == failure.RECEIVE_ERROR and _broken_chunk(transfer):
-            return FetchError.INCOMPLETE
+        if code == failure.RECEIVE_ERROR:
+            if text.startswith(failure.TOO_LARGE_TEXT):
+                return FetchError.HEADERS_TOO_LARGE
+            if _broken_chunk(transfer):
+                return FetchError.INCOMPLETE
         return failure.curl_error(code)
 
     def _end(self, transfer: Transfer, error: FetchError, text: str, truncated: str) -> None:
         """Give back an exchange that failed, with what came of it: a head only if it was whole."""
-        head = transfer.final_head()
-        match = _STATUS.match(head)
-        if match is None or match[1] == b"000" or error is FetchError.HEADERS_TOO_LARGE:
+        head = b"" if error in _NO_HEAD else transfer.final_head()
+        if not _STATUS.match(head):
             head = b""
         self._finish(transfer, head, error.value, text, truncated if head else "")
 
@@ -334,6 +341,13 @@ class CurlFetcher:
         curl.setopt(pycurl.WRITEFUNCTION, transfer.write)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, transfer.open_socket)
         return transfer
+
+
+def _cut_after_chunks(transfer: Transfer, head: bytes) -> None:
+    """Drop what came after the last chunk: libcurl, told not to decode, hands on all that it read."""
+    if "chunked" in parse_head(head).tokens("transfer-encoding"):
+        body = b"".join(transfer.body)
+        transfer.body[:] = [body[: dechunk(body).end]]
 
 
 def _broken_chunk(transfer: Transfer) -> bool:

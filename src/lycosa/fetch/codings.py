@@ -13,6 +13,7 @@ import brotli
 import zstandard
 from isal import igzip_lib, isal_zlib
 
+_ISAL_ERROR: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stubs call the class an instance
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_WINDOW = 8 * 2**20  # RFC 9659: no more may be asked of a receiver
 _PIECE = 1024
@@ -42,7 +43,7 @@ def gunzip(data: bytes, limit: int) -> Plain:
         member = isal_zlib.decompressobj(31)
         try:
             part = member.decompress(rest, left + 1)
-        except igzip_lib.IsalError:
+        except _ISAL_ERROR:
             part = _readable_prefix(rest, 31, left)
             return _cut(b"".join([*parts, part]), limit, broken=True)
         parts.append(part)

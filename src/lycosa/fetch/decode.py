@@ -120,7 +120,7 @@ def decode_with(exchange: Exchange, headers: Headers, limit: int) -> Decoded:
             error = FetchError.INCOMPLETE.value
     codings = [coding for coding in (*headers.tokens("content-encoding"), *transfer) if coding not in ("identity", "chunked")]
     if len(codings) > MOST_CODINGS:
-        return Decoded(b"", FetchError.BAD_ENCODING.value, truncated)
+        return Decoded(b"", FetchError.BAD_ENCODING.value, True)
     for coding in reversed(codings):
         if not data:
             break
@@ -128,7 +128,7 @@ def decode_with(exchange: Exchange, headers: Headers, limit: int) -> Decoded:
         if decoder is None:
             if looks_like_text(data):
                 continue  # a charset or a file name where a coding should stand
-            return Decoded(b"", FetchError.BAD_ENCODING.value, truncated)
+            return Decoded(b"", FetchError.BAD_ENCODING.value, True)
         plain = decoder(data, limit)
         if plain.broken and not plain.data and looks_like_text(data):
             continue  # labelled, but never encoded

@@ -6,13 +6,11 @@ import errno
 
 from lycosa.core.errors import FetchError
 
-WRITE_ERROR = 23
-"""A callback of ours refused the data: the caller knows why."""
-
 COULDNT_CONNECT = 7
 UNSUPPORTED_PROTOCOL = 1
 RECEIVE_ERROR = 56
-OPERATION_TIMEDOUT = 28
+TOO_LARGE_TEXT = "Too large response headers"
+"""With it, RECEIVE_ERROR means libcurl's own limit of 300 KiB for all heads of one request."""
 
 # Numbers, because pycurl does not name them all; https://curl.se/libcurl/c/libcurl-errors.html
 CURL_ERRORS: dict[int, FetchError] = {

@@ -25,7 +25,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Transfer:
-    """State of one request under way. `fail` holds the reason when it was us who ended it."""
+    """State of one request under way."""
 
     __slots__ = (
         "body",
@@ -135,24 +135,23 @@ class Transfer:
         return f"GET {path} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
 
     def final_head(self) -> bytes:
-        """The last response's head without interim responses (1xx) and trailers; b"" if it is not whole."""
+        """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if it is not whole."""
         lines = self.head
         if not lines:
             return b""
         ends = [index for index, line in enumerate(lines) if line in _EMPTY_LINES]
-        if len(ends) == 1 and ends[0] == len(lines) - 1:
+        if len(ends) == 1 and ends[0] == len(lines) - 1 and not _INTERIM.match(lines[0]):
             return b"".join(lines)
-        start, last = 0, b""
+        start = 0
         for end in ends:
-            if lines[start][:5].upper() == b"HTTP/":
-                last = b"".join(lines[start : end + 1])
+            if lines[start][:5].upper() == b"HTTP/" and not _INTERIM.match(lines[start]):
+                return b"".join(lines[start : end + 1])
             start = end + 1
-        if start < len(lines) and lines[start][:5].upper() == b"HTTP/":
-            return b""  # a further head began and did not end
-        return last
+        return b""
 
 
 _EMPTY_LINES = frozenset((b"\r\n", b"\n"))
+_INTERIM = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+1(?!01)\d\d(?!\d)", re.IGNORECASE)
 
 
 def split_url(url: str) -> re.Match[str] | None:

@@ -1,0 +1,234 @@
+"""A real server that misbehaves in every way that servers do, on loopback.
+
+`with HostileServer() as server: server.url("drop")`. It has a hostile host, whose `/` links to every endpoint, a well-behaved
+host ("good"), and one host for each bad robots.txt. All are addresses of 127.0.0.0/8 at one free port. Every request is
+recorded with its time, so that tests can check politeness and what really arrived.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from tests.servers.hostile_body import CHUNK_ENDPOINTS, CODING_ENDPOINTS, DOCUMENT_ENDPOINTS
+from tests.servers.hostile_connection import CONNECTION_ENDPOINTS
+from tests.servers.hostile_head import HEAD_ENDPOINTS, STATUS_ENDPOINTS
+from tests.servers.hostile_redirect import REDIRECT_ENDPOINTS, ROBOTS_HOSTS
+from tests.servers.nginx import free_port
+from tests.servers.wire import Endpoint, Hang, Wire, answer, page
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *CONNECTION_ENDPOINTS,
+    *STATUS_ENDPOINTS,
+    *HEAD_ENDPOINTS,
+    *CHUNK_ENDPOINTS,
+    *CODING_ENDPOINTS,
+    *DOCUMENT_ENDPOINTS,
+    *REDIRECT_ENDPOINTS,
+)
+"""Every endpoint of the hostile host: name, description, behaviour, expected outcome."""
+
+GOOD_PAGES = 20
+_BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+_ROBOTS_BY_NAME = {host.name: host for host in ROBOTS_HOSTS}
+_NETWORK = "127.0.9."
+_HEAD_LIMIT = 100_000
+_READ_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request as it arrived. `at_ms`: milliseconds since 1970; `host`: "hostile", "good" or a robots host's name."""
+
+    at_ms: int
+    host: str
+    path: str
+    head: bytes
+
+
+class HostileServer:
+    """Serves from `start` to `stop` with one thread a connection; a context manager."""
+
+    def __init__(self) -> None:
+        names = ["hostile", "good", *_ROBOTS_BY_NAME]
+        self.addresses = {name: f"{_NETWORK}{number}" for number, name in enumerate(names, 1)}
+        self.port = 0
+        self.received: list[Received] = []
+        self._listeners: list[socket.socket] = []
+        self._connections: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+
+    # -- what tests ask -----------------------------------------------------------------------------------------------
+
+    def origin(self, host: str = "hostile") -> str:
+        return f"http://{self.addresses[host]}:{self.port}"
+
+    def url(self, name: str) -> str:
+        """The URL of an endpoint; of the well-behaved host's front page for "good"; of `/page` of a robots host."""
+        if name in _BY_NAME:
+            return f"{self.origin()}/{name}"
+        if name in _ROBOTS_BY_NAME:
+            return f"{self.origin(name)}/page"
+        return f"{self.origin(name)}/"
+
+    def allowed(self) -> list[tuple[str, int]]:
+        """The (host, port) pairs of all its hosts, as the address guard takes them."""
+        return [(address, self.port) for address in self.addresses.values()]
+
+    def requests(self, host: str = "hostile") -> list[Received]:
+        """What arrived at one host so far, in order."""
+        with self._lock:
+            return [request for request in self.received if request.host == host]
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        addresses = list(self.addresses.values())
+        self.port = free_port(addresses)
+        for address in addresses:
+            listener = socket.socket()
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, self.port))
+            listener.listen(128)
+            self._listeners.append(listener)
+        self._spawn(self._accept)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for listener in self._listeners:
+            listener.close()
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # closed already
+        for thread in self._threads:
+            thread.join(10)
+        if any(thread.is_alive() for thread in self._threads):
+            raise RuntimeError("a thread of the hostile server does not end")
+
+    def __enter__(self) -> HostileServer:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    # -- serving ------------------------------------------------------------------------------------------------------
+
+    def _spawn(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads = [running for running in self._threads if running.is_alive()]
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for listener, host in zip(self._listeners, self.addresses, strict=True):
+                selector.register(listener, selectors.EVENT_READ, host)
+            while not self._stopping.is_set():
+                for key, _ in selector.select(0.05):
+                    try:
+                        connection, _ = self._listeners[list(self.addresses).index(key.data)].accept()
+                    except OSError:
+                        return  # closed: the server stops
+                    with self._lock:
+                        self._connections.add(connection)
+                    self._spawn(self._serve, connection, key.data)
+
+    def _serve(self, connection: socket.socket, host: str) -> None:
+        connection.settimeout(_READ_LIMIT_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            while self._answer_one(connection, host):
+                pass
+        except Hang:
+            pass
+        finally:
+            connection.close()
+            with self._lock:
+                self._connections.discard(connection)
+
+    def _answer_one(self, connection: socket.socket, host: str) -> bool:
+        """Read a request and answer it; whether the connection is kept (only the well-behaved host keeps it)."""
+        head = _read_head(connection)
+        if not head:
+            return False
+        path = head.split(b" ", 2)[1].decode("latin-1")
+        with self._lock:
+            self.received.append(Received(time.time_ns() // 1_000_000, host, path, head))
+        origins = {name: self.origin(name) for name in self.addresses}
+        wire = Wire(connection, path, origins[host], self._stopping, origins)
+        if host == "good":
+            _behave_well(wire)
+            return True
+        if host in _ROBOTS_BY_NAME:
+            if path.partition("?")[0] == "/robots.txt":
+                _ROBOTS_BY_NAME[host].behave(wire)
+            else:
+                wire.send(answer(page(f"A page of {host}", '<a href="/page">page</a> <a href="/private">private</a>')))
+        else:
+            _misbehave(wire)
+        _close_gently(connection)
+        return False
+
+
+def _read_head(connection: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\r\n\r\n") and len(data) < _HEAD_LIMIT:
+        try:
+            piece = connection.recv(65_536)
+        except OSError:
+            return b""
+        if not piece:
+            return b""
+        data += piece
+    return data
+
+
+def _close_gently(connection: socket.socket) -> None:
+    """Send FIN and read the rest: closing with unread bytes would send RST, which is another endpoint's business."""
+    try:
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(0.5)
+        while connection.recv(65_536):
+            pass
+    except OSError:
+        return
+
+
+def _misbehave(wire: Wire) -> None:
+    name = wire.path[1:].partition("?")[0].partition("/")[0]
+    endpoint = _BY_NAME.get(name)
+    if endpoint is not None:
+        endpoint.behave(wire)
+    elif name == "":
+        links = "".join(f'<li><a href="/{each.name}">{each.name}</a>: {each.description}</li>' for each in ENDPOINTS)
+        wire.send(answer(page("A hostile host", f"<ul>{links}</ul>")))
+    elif name == "robots.txt":
+        wire.send(answer(b"User-agent: *\nDisallow:\n", content_type=b"text/plain"))
+    else:
+        wire.send(answer(page("Not found"), status=b"404 Not Found"))
+
+
+def _behave_well(wire: Wire) -> None:
+    """`/` and `/page/1` to `/page/20`, each linking to the next; keep-alive."""
+    path = wire.path.partition("?")[0]
+    number = int(path.removeprefix("/page/")) if path.startswith("/page/") and path[6:].isdigit() else 0
+    if path == "/robots.txt":
+        body, content_type, status = b"User-agent: *\nDisallow: /private\n", b"text/plain", b"200 OK"
+    elif path == "/" or 1 <= number <= GOOD_PAGES:
+        following = f'<a href="/page/{number + 1}">next</a>' if number < GOOD_PAGES else "the last"
+        body, content_type, status = page(f"Good page {number}", following), b"text/html; charset=utf-8", b"200 OK"
+    else:
+        body, content_type, status = page("Not found"), b"text/html; charset=utf-8", b"404 Not Found"
+    wire.send(b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (status, content_type, len(body), body))
