@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.servers.nginx import Nginx
-from tests.servers.sites import NAMES, Site, lay_sites, serve_sites
+from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
-from bench.measure import append_results, load_average, machine, measure, median_ratio, table
-from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, RivalAbsent
+from bench.measure import CommandTimeout, append_results, load_average, machine, measure, median_ratio, table
+from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, RivalAbsent, nginx_program
 
 HERE = Path(__file__).parent
 PAGES_MAY_DIFFER = 0.02
@@ -85,7 +85,7 @@ def targets(choice: str) -> list[tuple[str, tuple[str, ...]]]:
 def crawl_target(target: str, sites: tuple[Site, ...], contenders: Sequence[str], rounds: int) -> list[Run]:
     """Alternate: every contender once in each round."""
     runs = []
-    with serve_sites(sites) as served:
+    with serve_sites(sites, program=nginx_program()) as served:
         for number in range(rounds):
             for contender in contenders:
                 run = run_once(contender, target, number, served.seeds(), served.server)
@@ -200,13 +200,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
-    sites = {site.name: site for site in lay_sites()}
     runs: list[Run] = []
     try:
+        sites = {site.name: site for site in lay_sites()}
         for choice in options.target or ["all", "python-doc"]:
             for target, names in targets(choice):
                 runs += crawl_target(target, tuple(sites[name] for name in names), options.contenders, options.runs)
-    except (RivalAbsent, RuntimeError) as error:
+    except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
     command = shlex.join(["python", "-m", "bench.crawl", *arguments])

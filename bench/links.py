@@ -11,15 +11,15 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.decode import decode_body, parse_head
-from lycosa.fetch.guard import AddressGuard
 from selectolax.lexbor import LexborHTMLParser
 
 from lycosa.core.clock import SystemClock
 from lycosa.core.config import FetchSettings
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Request
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.decode import decode_body, parse_head
+from lycosa.fetch.guard import AddressGuard
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import hostname, url_origin
 

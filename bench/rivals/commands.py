@@ -21,6 +21,18 @@ class RivalAbsent(Exception):
     """A program that a run needs is not there."""
 
 
+def nginx_program() -> str:
+    """The server's path.
+
+    Raises:
+        RivalAbsent: it is not installed.
+    """
+    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/local/sbin:/usr/sbin:/sbin")
+    if program is None:
+        raise RivalAbsent("nginx is not installed")
+    return program
+
+
 def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
     """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index."""
     program = Path(sys.executable).parent / "lycosa"

@@ -8,6 +8,7 @@ from pathlib import Path
 from bench.crawl import HERE, Run, below_floors, markdown, ratios, run_once, targets, unequal_pages
 
 from tests.servers.nginx import Server, nginx
+from tests.servers.system import require_program
 
 FLOORS = {"scrapy_all": 2.5, "scrapy_python_doc": 4.5, "links_all": 12.0, "memory_mb": 400.0}
 
@@ -71,6 +72,7 @@ def test_markdown_names_every_contender() -> None:
 
 def test_pages_are_counted_from_the_log_of_nginx(tmp_path: Path) -> None:
     """wget on a little site: one index, one page, one text; the missing page and the text are requests, not pages."""
+    require_program("wget")
     (tmp_path / "index.html").write_text('<a href="a.html">x</a><a href="b.txt">x</a><a href="missing.html">x</a><img src="i.png">')
     (tmp_path / "a.html").write_text("<p>x")
     (tmp_path / "b.txt").write_text("x")
