@@ -257,7 +257,7 @@ def run_demo(
         limit = pages if pages is not None else PAGES_OF_A_REAL_SITE
         say(f"At most {limit} pages of {url}, and at most one a second, as a guest behaves. PAGES=… changes the number.")
         lycosa("crawl", url, "--max-pages", str(limit))
-        _serve(lycosa, serve, say)
+        _serve(lycosa, serve)
         return
     with serve_demo_web() as web:
         names = ", ".join(f"{name} ({origin})" for name, origin in web.origins.items())
@@ -265,12 +265,11 @@ def run_demo(
         lycosa("crawl", *web.seeds(), "--delay", "50ms")
         for query in QUERIES:
             lycosa("search", query, "-n", "3")
-        _serve(lycosa, serve, say)
+        _serve(lycosa, serve)
 
 
-def _serve(lycosa: Callable[..., None], wanted: bool, say: Callable[[str], None]) -> None:
+def _serve(lycosa: Callable[..., None], wanted: bool) -> None:
     if wanted:
-        say("\nThe search page follows; Ctrl-C ends it.")
         with suppress(KeyboardInterrupt):
             lycosa("serve", "--port", str(free_port()))
 

@@ -24,7 +24,7 @@ def run_server(
     status: Callable[[], Mapping[str, object]],
     announce: Callable[[str], None] = print,
 ) -> None:
-    """Serve the workspace's pages until SIGINT or SIGTERM; `announce` is given the page's address once the socket listens.
+    """Serve the workspace's pages until SIGINT or SIGTERM; `announce` is given a line with the address once the socket listens.
 
     Port 0 takes a free one.
 
@@ -37,7 +37,8 @@ def run_server(
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MAX_CONNECTIONS, timeout_graceful_shutdown=5
         )
-        announce(address_of(listener))
+        address = address_of(listener)
+        announce(f"The search page is at {address} and the API under {address}api/v1; Ctrl-C ends it.")
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn has already ended its connections and raises the signal again
             uvicorn.Server(config).run(sockets=[listener])
 
