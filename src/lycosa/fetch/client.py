@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import select
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -113,16 +114,16 @@ class CurlFetcher:
             transfer.fields = self._head_end
             transfer.custom_headers = False
         transfer.started_at = self._clock.now_ms()
-        transfer.started_ms = transfer.mark_at = self._clock.monotonic_ms()
+        transfer.started_ms = _monotonic_ms()
         curl.setopt(pycurl.URL, request.url)
         self._running[curl] = transfer
         self._multi.add_handle(curl)
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
         """What has finished, waiting for the first one at most `timeout_ms`. Returns at once when nothing is under way."""
-        deadline = self._clock.monotonic_ms() + timeout_ms
+        deadline = _monotonic_ms() + timeout_ms
         while True:
-            now = self._clock.monotonic_ms()
+            now = _monotonic_ms()
             if self._timer_due is not None and now >= self._timer_due:
                 self._timer_due = None
                 self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
@@ -200,7 +201,7 @@ class CurlFetcher:
 
     def _set_timer(self, timeout_ms: int) -> None:
         """libcurl says when it wants to be called (callback); -1: not."""
-        self._timer_due = None if timeout_ms < 0 else self._clock.monotonic_ms() + timeout_ms
+        self._timer_due = None if timeout_ms < 0 else _monotonic_ms() + timeout_ms
 
     def _collect(self) -> None:
         while True:
@@ -222,15 +223,17 @@ class CurlFetcher:
             if elapsed >= limits.total_timeout:
                 self._end(transfer, FetchError.TIMEOUT, f"not finished after {elapsed} ms", "time")
             elif size == 0 and elapsed >= limits.first_byte_timeout:
-                sent_us = transfer.curl.getinfo(pycurl.PRETRANSFER_TIME_T)
-                answered = transfer.curl.getinfo(pycurl.STARTTRANSFER_TIME_T) > 0
-                if sent_us > 0 and not answered and elapsed - sent_us // 1000 >= limits.first_byte_timeout:
+                sent_us = transfer.curl.getinfo(pycurl.PRETRANSFER_TIME_T)  # 0: still connecting, or waiting for a connection
+                if sent_us > 0 and elapsed - sent_us // 1000 >= limits.first_byte_timeout:
                     self._end(transfer, FetchError.FIRST_BYTE_TIMEOUT, f"no answer after {elapsed} ms", "")
+            elif size and transfer.mark_size == 0:
+                transfer.mark_at, transfer.mark_size = now, size
             elif size and now - transfer.mark_at >= limits.slow_time:
                 speed = (size - transfer.mark_size) * 1000 // (now - transfer.mark_at)
                 if speed < limits.slow_speed:
                     self._end(transfer, FetchError.TOO_SLOW, f"{speed} bytes a second", "time")
-                transfer.mark_at, transfer.mark_size = now, size
+                else:
+                    transfer.mark_at, transfer.mark_size = now, size
 
     # -- from transfer to exchange ------------------------------------------------------------------------------------
 
@@ -287,7 +290,7 @@ class CurlFetcher:
                 url=transfer.request.url,
                 kind=transfer.request.kind,
                 started_at=transfer.started_at,
-                duration_ms=self._clock.monotonic_ms() - transfer.started_ms,
+                duration_ms=_monotonic_ms() - transfer.started_ms,
                 ip=curl.getinfo(pycurl.PRIMARY_IP) if sent else transfer.refused,
                 protocol=_PROTOCOLS.get(curl.getinfo(pycurl.INFO_HTTP_VERSION), "") if sent else "",
                 request_head=transfer.request_head() if sent else b"",
@@ -348,6 +351,11 @@ def _cut_after_chunks(transfer: Transfer, head: bytes) -> None:
     if "chunked" in parse_head(head).tokens("transfer-encoding"):
         body = b"".join(transfer.body)
         transfer.body[:] = [body[: dechunk(body).end]]
+
+
+def _monotonic_ms() -> int:
+    """Waiting on sockets is real time, whatever clock dates the exchanges."""
+    return time.monotonic_ns() // 1_000_000
 
 
 def _broken_chunk(transfer: Transfer) -> bool:

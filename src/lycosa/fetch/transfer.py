@@ -24,6 +24,13 @@ _PORT = re.compile(r":(\d+)$")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
+class _Lent(socket.socket):
+    """pycurl duplicates the descriptor of what it is given; this one closes when it is dropped, without a warning."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Transfer:
     """State of one request under way."""
 
@@ -103,7 +110,7 @@ class Transfer:
             self.refused = ip
             return pycurl.SOCKET_BAD
         self.dialled = True
-        return socket.socket(address.family, address.socktype, address.protocol)
+        return _Lent(address.family, address.socktype, address.protocol)
 
     # -- questions ----------------------------------------------------------------------------------------------------
 

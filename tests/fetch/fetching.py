@@ -1,0 +1,51 @@
+"""What the tests of this room share: a fetcher with short limits, and a way to run a few requests to their end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from lycosa.core.clock import SystemClock
+from lycosa.core.config import FetchSettings
+from lycosa.core.records import Exchange, Request
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.guard import AddressGuard
+
+AT_ONCE = 24
+"""Few enough that a hostile server of threads in this process answers the patient ones in time."""
+
+BOUND_S = 30.0
+
+
+def short_limits(**changes: object) -> FetchSettings:
+    """Settings whose every limit is reached within seconds."""
+    limits: dict[str, object] = {
+        "connect_timeout": "3s",
+        "first_byte_timeout": "1500ms",
+        "total_timeout": "4s",
+        "slow_time": "1s",
+    }
+    return FetchSettings.model_validate({**limits, **changes})
+
+
+def open_fetcher(allowed: Iterable[tuple[str, int]], **changes: object) -> CurlFetcher:
+    return CurlFetcher(short_limits(**changes), AddressGuard(allowed), SystemClock())
+
+
+def run(fetcher: CurlFetcher, requests: Sequence[Request], at_once: int = AT_ONCE) -> list[Exchange]:
+    """All exchanges, in the order in which they finished; fails if that takes longer than `BOUND_S`."""
+    waiting = list(reversed(requests))
+    done: list[Exchange] = []
+    deadline = time.monotonic() + BOUND_S
+    while waiting or fetcher.active:
+        while waiting and fetcher.active < at_once:
+            fetcher.start(waiting.pop())
+        done += fetcher.wait(500)
+        assert time.monotonic() < deadline, f"{fetcher.active} exchanges do not end"
+    return done
+
+
+def fetch(fetcher: CurlFetcher, url: str, *headers: tuple[str, str]) -> Exchange:
+    """One exchange from its beginning to its end."""
+    [exchange] = run(fetcher, [Request(url, headers=headers)])
+    return exchange

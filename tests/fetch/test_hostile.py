@@ -1,0 +1,124 @@
+"""Every endpoint of the hostile server has its counted outcome, in bounded time, and stops nobody else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lycosa.core.errors import FetchError
+from lycosa.core.records import Exchange, Request
+from lycosa.fetch.decode import decode_body, parse_head
+from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
+from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
+from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
+from tests.servers.hostile_redirect import ROBOTS_HOSTS, RobotsHost
+from tests.servers.wire import Endpoint
+
+MAX_DECODED = short_limits().max_decoded
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def exchanges(server: HostileServer) -> dict[str, Exchange]:
+    """One exchange with every endpoint, many at once."""
+    with open_fetcher(server.allowed()) as fetcher:
+        done = run(fetcher, [Request(server.url(endpoint.name), token=endpoint.name) for endpoint in ENDPOINTS])
+    return {str(exchange.token): exchange for exchange in done}
+
+
+def test_there_are_at_least_forty_and_all_have_names_of_their_own() -> None:
+    assert len(ENDPOINTS) >= 40
+    assert len({endpoint.name for endpoint in ENDPOINTS}) == len(ENDPOINTS)
+    assert len({endpoint.description for endpoint in ENDPOINTS}) == len(ENDPOINTS)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+def test_each_endpoint_has_its_outcome(endpoint: Endpoint, exchanges: dict[str, Exchange]) -> None:
+    exchange, expected = exchanges[endpoint.name], endpoint.expected
+    outcome = (exchange.status, exchange.error, exchange.truncated)
+    assert outcome == (expected.status, expected.error, expected.truncated), exchange.error_text
+    decoded = decode_body(exchange, MAX_DECODED)
+    assert (decoded.error, decoded.truncated) == (expected.decoding, expected.cut)
+    assert len(decoded.payload) <= MAX_DECODED
+    if expected.payload is not None:
+        assert decoded.payload[: max(1, len(expected.payload))] == expected.payload
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+def test_each_exchange_is_consistent(endpoint: Endpoint, exchanges: dict[str, Exchange], server: HostileServer) -> None:
+    exchange = exchanges[endpoint.name]
+    limits = short_limits()
+    assert exchange.error == "" or FetchError(exchange.error)
+    assert (exchange.error_text != "") == (exchange.error != "")
+    assert exchange.duration_ms < limits.total_timeout + 1_000
+    assert exchange.request_head.startswith(b"GET /" + endpoint.name.encode() + b" HTTP/1.1\r\nHost: ")
+    assert exchange.ip == server.addresses["hostile"]
+    assert len(exchange.response_head) <= limits.max_header
+    assert len(exchange.body) <= limits.max_body
+    if exchange.status:
+        assert exchange.response_head[:5].upper() == b"HTTP/"
+        assert exchange.response_head.endswith(b"\n")
+        assert parse_head(exchange.response_head).status == exchange.status
+    else:
+        assert exchange.error
+        assert (exchange.response_head, exchange.body, exchange.truncated) == (b"", b"", "")
+
+
+def test_what_was_sent_is_what_is_recorded(server: HostileServer, exchanges: dict[str, Exchange]) -> None:
+    received = {request.path: request.head for request in server.requests()}
+    assert len(exchanges) == len(ENDPOINTS)
+    for name, exchange in exchanges.items():
+        assert exchange.request_head == received[f"/{name}"]
+
+
+def test_a_hanging_host_does_not_hold_up_another(server: HostileServer) -> None:
+    hanging = [name for name in ("hang-before-headers", "hang-in-body", "slow-drip", "endless-headers", "slow-headers") for _ in range(4)]
+    with open_fetcher(server.allowed()) as fetcher:
+        for name in hanging:
+            fetcher.start(Request(server.url(name), token="hostile"))
+        started = time.monotonic()
+        for number in range(1, GOOD_PAGES + 1):
+            fetcher.start(Request(f"{server.origin('good')}/page/{number}", token="good"))
+        good: list[Exchange] = []
+        while len(good) < GOOD_PAGES:
+            good += [exchange for exchange in fetcher.wait(1000) if exchange.token == "good"]
+            assert time.monotonic() - started < 5
+        took = time.monotonic() - started
+        assert fetcher.active >= 12  # most of the hanging ones hang on while the other host was served
+    assert [exchange.status for exchange in good] == [200] * GOOD_PAGES
+    assert took < 1.4
+
+
+def test_the_front_page_leads_to_every_endpoint(server: HostileServer) -> None:
+    with open_fetcher(server.allowed()) as fetcher:
+        payload = decode_body(fetch(fetcher, f"{server.origin()}/"), MAX_DECODED).payload
+    for endpoint in ENDPOINTS:
+        assert f'href="/{endpoint.name}"'.encode() in payload
+
+
+@pytest.mark.parametrize("host", ROBOTS_HOSTS, ids=lambda host: host.name)
+def test_each_bad_robots_txt_is_understood(host: RobotsHost, server: HostileServer) -> None:
+    with open_fetcher(server.allowed()) as fetcher:
+        exchange = fetch(fetcher, f"{server.origin(host.name)}/robots.txt")
+        assert (exchange.status, exchange.error) == (host.status, host.error)
+        hops = 0
+        while 300 <= exchange.status < 400 and hops < 5:
+            location = parse_head(exchange.response_head).get("location")
+            exchange = fetch(fetcher, f"{server.origin(host.name)}{location}")
+            hops += 1
+        page = fetch(fetcher, server.url(host.name))
+    assert page.status == 200
+    verdict = robots_verdict(exchange.status, exchange.error)
+    robots = {"allow_all": Robots.everything(), "deny_all": Robots.nothing()}.get(verdict)
+    if robots is None:
+        payload = decode_body(exchange, MAX_ROBOTS_BYTES).payload
+        assert len(payload) <= MAX_ROBOTS_BYTES
+        robots = Robots(payload.decode("utf-8", "replace"), "lycosa/0.1")
+    assert robots.allowed(server.url(host.name)) is host.allows
