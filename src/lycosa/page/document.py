@@ -11,4 +11,5 @@ from lycosa.page.walk import walk
 def read_html(data: bytes) -> Found:
     """Everything that an HTML document says. Never raises; invalid UTF-8 becomes U+FFFD."""
     root = LexborHTMLParser(data, options=LexborDocumentOptions.WO_EVENTS).root
-    return walk(root) if root is not None else Found()
+    hides = b"display" in data or b"hidden" in data or b"DISPLAY" in data or b"HIDDEN" in data
+    return walk(root, hides) if root is not None else Found()

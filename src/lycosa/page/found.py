@@ -45,6 +45,13 @@ class Found:
     anchors_cut: int = 0
     has_article: bool = False  # an article element has begun
 
+    def add_heading(self, text: str, is_h1: bool) -> None:
+        """Take a heading; the first h1 is the headline."""
+        if text and len(self.headings) < self.MAX_HEADINGS:
+            self.headings.append(text)
+            if is_h1 and not self.headline:
+                self.headline = text
+
 
 def fold(text: str) -> str:
     """White space folded to single spaces, soft hyphens and outer zero width spaces (which nobody sees) dropped."""

@@ -11,7 +11,7 @@ from typing import Any
 from selectolax.lexbor import LexborNode
 
 from lycosa.core.records import LinkKind
-from lycosa.page.found import ALT, ANCHOR_LENGTH, Found, fold
+from lycosa.page.found import ALT, ANCHOR_LENGTH, Found, FoundBlock, fold
 from lycosa.page.head import read_image, read_special
 from lycosa.page.marks import AWAY, NEUTRAL, NEVER, is_hidden, mark_of_element
 from lycosa.page.tags import AWAY_TAGS, BLOCKS, CELLS, HEADINGS, ITEMS, SPECIAL, TAG, TEXT, UNSEEN, UNSEEN_BUT_LINKED
@@ -21,10 +21,8 @@ PERMALINKS = frozenset("¶#§🔗∞⚓")
 _ANCHOR_PIECES = 200  # text nodes read for an anchor
 _BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
 
-# What starts: any other element is inline and says nothing. The first four are block elements.
-_BLOCK, _AWAY_BLOCK, _CAPTION, _ARTICLE, _ITEM, _HEADING, _LINK, _SPAN, _CELL, _BR, _IMAGE, _PRE, _SKIP, _HIDE, _SPECIAL, _INLINE = range(
-    16
-)
+# What starts; an element that is not listed is inline and says nothing. The first four are block elements.
+_BLOCK, _AWAY_BLOCK, _CAPTION, _ARTICLE, _LINK, _ITEM, _SPAN, _SPECIAL, _IMAGE, _HEADING, _BR, _CELL, _SKIP, _HIDE, _PRE = range(15)
 _STARTS = (
     dict.fromkeys(SPECIAL, _SPECIAL)
     | dict.fromkeys(BLOCKS, _BLOCK)
@@ -37,240 +35,261 @@ _STARTS = (
     | {TAG["figcaption"]: _CAPTION, TAG["article"]: _ARTICLE, TAG["span"]: _SPAN, TAG["a"]: _LINK, TAG["br"]: _BR}
     | {TAG["wbr"]: _SKIP, TAG["img"]: _IMAGE, TAG["pre"]: _PRE}
 )
+_STARTS_NOTHING_HIDDEN = {tag: starts for tag, starts in _STARTS.items() if starts != _SPAN}
 # What ends: only elements that have children come to an end.
-_END_BLOCK, _END_HEADING, _END_PRE, _END_LINK, _END_CELL, _END_HIDDEN = range(1, 7)
+_END_BLOCK, _END_LINK, _END_HEADING, _END_PRE, _END_CELL, _END_HIDDEN = range(6)
 
 _A = LinkKind.A.value
 _H1 = TAG["h1"]
+_OPEN = (_A, "", "", "")  # holds the place of a link until its anchor is known
 
 
-def walk(root: LexborNode) -> Found:
+def walk(root: LexborNode, hides: bool = True) -> Found:
     """Visit everything under `root` once. Never raises, takes time in proportion to the tree.
 
     Hot path (bench/extract.py guards it), hence one long function: a call for each node would double its cost.
+
+    Args:
+        hides: False if no element can be hidden by an attribute; saves reading those of spans and list items.
     """
     found = Found()
-    links, elements = found.links, found.elements
-    starts_of = _STARTS.get
-    pieces: list[str] = []  # text as written, of the whole page; a line is a slice of it
+    links, elements, lines, blocks = found.links, found.elements, found.lines, found.blocks
+    starts_of = (_STARTS if hides else _STARTS_NOTHING_HIDDEN).get
+    pieces: list[str] = []  # the current line, as written
     alts: list[str] = []  # alternative texts of images in the current block
-    start = 0  # where in `pieces` the current line begins
+    carried: list[str] = []  # what a line that ended inside the current link gave to its anchor
+    link_first = 0  # where in `pieces` the current link begins
+    link_alt = ""  # of the first image in the current link
     link_size = 0  # characters of the current block that stand in links
     element = 0  # the block element around: an index into `elements`
     block_tag = 0  # the tag that began the current block, 0 in what follows the end of one
     hidden = in_links = 0  # how many of these are open
-    link_alt = ""  # of the first image in the current link
     stack: list[LexborNode] = []
-    ends: list[tuple[int, int, int, Any]] = []  # depth, what ends, block element to return to, what it needs
-    end_depth = -1
+    ends: list[tuple[LexborNode | None, int, int, Any]] = [(None, 0, 0, None)]  # what ends how, element to return to, what it needs
+    ends_next: LexborNode | None = None
     node = root
     while True:
         tag = node.tag_id
         if tag == TEXT:
             text = node.text_content
-            if text and (len(pieces) > start or not text.isspace()):
+            if text and (pieces or not text.isspace()):
                 pieces.append(text)
                 if in_links:
                     link_size += len(text)
         else:
-            starts = starts_of(tag, _INLINE)
-            end = 0
-            saved: Any = None
-            outer = element
-            descend = True
-            if starts <= _ARTICLE:
-                if (len(pieces) > start or alts) and not hidden:
-                    _flush(found, pieces, start, link_size, element, block_tag, alts)
-                    start = len(pieces)
-                    link_size = 0
-                block_tag = tag
-                end = _END_BLOCK
-                mark = NEUTRAL
-                if starts != _BLOCK:
-                    if starts == _ARTICLE:
-                        found.has_article = True
-                    else:
-                        mark = AWAY if starts == _AWAY_BLOCK else NEVER
-                attributes = node.attributes
-                if attributes:
-                    mark = mark or mark_of_element(attributes)
-                    if "hidden" in attributes or ("style" in attributes and is_hidden(attributes)):
-                        end = _END_HIDDEN
-                        saved = len(pieces), link_size
-                        hidden += 1
-                element = len(elements)
-                elements.append((outer, mark))
-            elif starts == _ITEM:  # ends where the next item or the list ends: needs no end of its own
-                if (len(pieces) > start or alts) and not hidden:
-                    _flush(found, pieces, start, link_size, element, block_tag, alts)
-                    start = len(pieces)
-                    link_size = 0
-                block_tag = tag
-                attributes = node.attributes
-                if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
-                    end = _END_HIDDEN
-                    saved = len(pieces), link_size
-                    hidden += 1
-            elif starts == _LINK:
-                attributes = node.attributes
-                if "href" in attributes or "xlink:href" in attributes:
-                    end = _END_LINK
-                    saved = len(links), attributes, len(pieces), link_alt
-                    links.append((_A, "", "", ""))
-                    link_alt = ""
-                    in_links += 1
-            elif starts == _INLINE:
-                pass
-            elif starts == _HEADING:
-                if (len(pieces) > start or alts) and not hidden:
-                    _flush(found, pieces, start, link_size, element, block_tag, alts)
-                    start = len(pieces)
-                    link_size = 0
-                block_tag = tag
-                end = _END_HEADING
-                saved = len(pieces), tag
-            elif starts == _SPAN:
-                attributes = node.attributes
-                if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
-                    end = _END_HIDDEN
-                    saved = len(pieces), link_size
-                    hidden += 1
-            elif starts == _SPECIAL:
-                descend = read_special(node, tag, found, hidden > 0)
-            elif starts == _IMAGE:
-                descend = False
-                alt = read_image(node.attributes, links)
-                if alt:
-                    link_alt = link_alt or alt
-                    if not hidden:
-                        alts.append(alt)
-            elif starts == _BR:
-                pieces.append(_BREAK)
-                descend = False
-            elif starts == _CELL:
-                attributes = node.attributes
-                mark = mark_of_element(attributes) if attributes else NEUTRAL
-                end = _END_CELL
-                if mark != NEUTRAL and not hidden:
-                    _flush(found, pieces, start, link_size, element, block_tag, alts)
-                    start = len(pieces)
-                    link_size = 0
-                    end = _END_BLOCK
-                    element = len(elements)
-                    elements.append((outer, mark))
-                pieces.append(" ")
-                saved = len(pieces)
-            elif starts == _SKIP:
-                descend = False
-            elif starts == _HIDE:
-                end = _END_HIDDEN
-                saved = len(pieces), link_size
-                hidden += 1
-            elif not hidden:  # a listing
-                _flush(found, pieces, start, link_size, element, block_tag, alts)
-                start = len(pieces)
-                link_size = 0
-                element = len(elements)
-                elements.append((outer, NEUTRAL))
-                block_tag = tag
-                if node.css_first("a,img") is None:  # read at once: the spans of coloured code are many
-                    pieces.append(node.text().replace("\n", _BREAK))
-                    _flush(found, pieces, start, 0, element, block_tag, alts)
-                    start = len(pieces)
-                    element = outer
-                    descend = False
-                else:
-                    end = _END_PRE
-                    saved = start
-            if descend:
+            starts = starts_of(tag)
+            if starts is None:
                 child = node.first_child
                 if child is not None:
-                    if end:
-                        end_depth = len(stack)
-                        ends.append((end_depth, end, outer, saved))
                     stack.append(node)
                     node = child
                     continue
-            if end:  # without children it ends at once, and has nothing to give
-                element = outer
-                if end == _END_HIDDEN:
-                    hidden -= 1
-                elif end == _END_LINK:
-                    in_links -= 1
-                    links[saved[0]] = _link(saved[1], "")
-                    link_alt = saved[3]
+            else:
+                end = -1
+                saved: Any = None
+                outer = element
+                if starts <= _ARTICLE:
+                    if (pieces or alts) and not hidden:
+                        if in_links:
+                            carried += pieces[link_first:]
+                            link_first = 0
+                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        link_size = 0
+                    block_tag = tag
+                    end = _END_BLOCK
+                    mark = NEUTRAL
+                    if starts != _BLOCK:
+                        if starts == _ARTICLE:
+                            found.has_article = True
+                        else:
+                            mark = AWAY if starts == _AWAY_BLOCK else NEVER
+                    attributes = node.attributes
+                    if attributes:
+                        mark = mark or mark_of_element(attributes)
+                        if hides and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
+                            end = _END_HIDDEN
+                            saved = len(pieces), link_size
+                            hidden += 1
+                    element = len(elements)
+                    elements.append((outer, mark))
+                elif starts == _LINK:
+                    attributes = node.attributes
+                    if "href" in attributes or "xlink:href" in attributes:
+                        end = _END_LINK
+                        saved = len(links), attributes, link_first, link_alt, carried
+                        links.append(_OPEN)
+                        link_first = len(pieces)
+                        link_alt = ""
+                        if carried:
+                            carried = []
+                        in_links += 1
+                elif starts == _ITEM:  # ends where the next item or the list ends: needs no end of its own
+                    if (pieces or alts) and not hidden:
+                        if in_links:
+                            carried += pieces[link_first:]
+                            link_first = 0
+                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        link_size = 0
+                    block_tag = tag
+                    if hides:
+                        attributes = node.attributes
+                        if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
+                            end = _END_HIDDEN
+                            saved = len(pieces), link_size
+                            hidden += 1
+                elif starts == _SPAN:
+                    attributes = node.attributes
+                    if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
+                        end = _END_HIDDEN
+                        saved = len(pieces), link_size
+                        hidden += 1
+                elif starts == _SPECIAL:
+                    if not read_special(node, tag, found, hidden > 0):
+                        end = _NO_CHILDREN
+                elif starts == _IMAGE:
+                    end = _NO_CHILDREN
+                    alt = read_image(node.attributes, links)
+                    if alt:
+                        link_alt = link_alt or alt
+                        if not hidden:
+                            alts.append(alt)
+                elif starts == _HEADING:
+                    if not hidden:
+                        if in_links:
+                            carried += pieces[link_first:]
+                            link_first = 0
+                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        link_size = 0
+                    block_tag = tag
+                    end = _END_HEADING
+                    saved = len(lines), tag
+                elif starts == _BR:
+                    pieces.append(_BREAK)
+                    end = _NO_CHILDREN
+                elif starts == _CELL:
+                    attributes = node.attributes
+                    mark = mark_of_element(attributes) if attributes else NEUTRAL
+                    end = _END_CELL
+                    if mark != NEUTRAL and not hidden:
+                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        link_size = 0
+                        end = _END_BLOCK
+                        element = len(elements)
+                        elements.append((outer, mark))
+                    pieces.append(" ")
+                    saved = len(pieces)
+                elif starts == _SKIP:
+                    end = _NO_CHILDREN
+                elif starts == _HIDE:
+                    end = _END_HIDDEN
+                    saved = len(pieces), link_size
+                    hidden += 1
+                elif not hidden:  # a listing
+                    _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                    link_size = 0
+                    block_tag = tag
+                    if node.css_first("a,img") is None:  # read at once: the spans of coloured code are many
+                        pieces.append(node.text().replace("\n", _BREAK))
+                        _flush(lines, blocks, pieces, 0, element, block_tag, alts)
+                        block_tag = 0
+                        end = _NO_CHILDREN
+                    else:
+                        end = _END_PRE
+                if end != _NO_CHILDREN:
+                    child = node.first_child
+                    if child is not None:
+                        if end >= 0:
+                            ends_next = node
+                            ends.append((node, end, outer, saved))
+                        stack.append(node)
+                        node = child
+                        continue
+                    # Without children it ends at once, and has nothing to give.
+                    element = outer
+                    if end == _END_HIDDEN:
+                        hidden -= 1
+                    elif end == _END_LINK:
+                        in_links -= 1
+                        links[saved[0]] = _link(saved[1], "")
+                        link_first, link_alt, carried = saved[2:]
         following = node.next
         while following is None:
             if not stack:
                 if not hidden:
-                    _flush(found, pieces, start, link_size, element, block_tag, alts)
+                    _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                 return found
             ended = stack.pop()
-            if len(stack) == end_depth:
+            if ended is ends_next:
                 _, end, outer, saved = ends.pop()
-                end_depth = ends[-1][0] if ends else -1
-                if end < _END_LINK:
-                    if end == _END_HEADING:
-                        if not hidden:
-                            _heading(found, pieces, saved[0], saved[1] == _H1)
-                    elif end == _END_PRE:
-                        first = max(saved, start)
-                        pieces[first:] = [piece.replace("\n", _BREAK) for piece in pieces[first:]]
-                    if (len(pieces) > start or alts) and not hidden:
-                        _flush(found, pieces, start, link_size, element, block_tag, alts)
-                        start = len(pieces)
+                ends_next = ends[-1][0]
+                if end == _END_BLOCK:
+                    if (pieces or alts) and not hidden:
+                        if in_links:
+                            carried += pieces[link_first:]
+                            link_first = 0
+                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                     element = outer
                     block_tag = 0
                 elif end == _END_LINK:
                     in_links -= 1
-                    index, attributes, first, outer_alt = saved
-                    anchor = _anchor(pieces, first, found) if len(pieces) > first else ""
-                    if anchor in PERMALINKS and start <= first and (attributes.get("href") or "")[:1] == "#":
-                        link_size -= sum(map(len, pieces[first:]))
-                        del pieces[first:]
-                        anchor = ""
-                    links[index] = _link(attributes, anchor or link_alt)
-                    link_alt = outer_alt
+                    anchor = ""
+                    if carried:
+                        anchor = _anchor(carried + pieces[link_first:], found)
+                    elif len(pieces) > link_first:
+                        anchor = _anchor(pieces[link_first:], found)
+                        if anchor in PERMALINKS and (saved[1].get("href") or "")[:1] == "#":
+                            link_size -= sum(map(len, pieces[link_first:]))
+                            del pieces[link_first:]
+                            anchor = ""
+                    links[saved[0]] = _link(saved[1], anchor or link_alt)
+                    link_first, link_alt, carried = saved[2:]
                 elif end == _END_CELL:
                     pieces.append(" ")
-                    if not hidden and sum(map(len, pieces[max(saved, start) :])) > CELL_LENGTH:
-                        _flush(found, pieces, start, link_size, element, block_tag, alts)
-                        start = len(pieces)
+                    if not hidden and sum(map(len, pieces[saved:])) > CELL_LENGTH:
+                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
-                    element = outer
-                else:  # hidden: what was collected is dropped, except from links that ended in it
+                elif end == _END_HIDDEN:  # what was collected is dropped, except from links that ended in it
                     hidden -= 1
                     del pieces[saved[0] :]
                     link_size = saved[1]
                     element = outer
-            following = ended.next if stack else None
+                elif not hidden:  # a heading or a listing
+                    if end == _END_PRE:
+                        pieces[:] = [piece.replace("\n", _BREAK) for piece in pieces]
+                    if in_links:
+                        carried += pieces[link_first:]
+                        link_first = 0
+                    _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                    link_size = 0
+                    block_tag = 0
+                    if end == _END_HEADING:
+                        found.add_heading(" ".join(lines[saved[0] :]), saved[1] == _H1)
+            following = ended.next
         node = following
 
 
-def _flush(found: Found, pieces: list[str], start: int, link_size: int, element: int, tag: int, alts: list[str]) -> None:
-    """Make a block of the current line and what stands in for its images."""
-    lines = found.lines
+_NO_CHILDREN = -2  # instead of an end: the children are not visited
+
+
+def _flush(lines: list[str], blocks: list[FoundBlock], pieces: list[str], link_size: int, element: int, tag: int, alts: list[str]) -> None:
+    """Make a block of the current line and what stands in for its images; both are empty after it."""
     first = len(lines)
-    count = len(pieces) - start
-    if count:
-        text = pieces[start] if count == 1 else "".join(pieces[start:])
-        if _BREAK in text:
-            for part in text.split(_BREAK):
-                folded = fold(part)
-                if folded:
-                    lines.append(folded)
-            size = sum(map(len, lines[first:]))
-        else:
-            folded = " ".join(text.split()) if text.isascii() else fold(text)
-            size = len(folded)
-            if size:
-                lines.append(folded)
+    text = "".join(pieces)
+    pieces.clear()
+    if _BREAK in text:
+        lines += [folded for folded in map(fold, text.split(_BREAK)) if folded]
+        size = sum(map(len, lines[first:]))
+    else:
+        text = " ".join(text.split()) if text.isascii() else fold(text)
+        size = len(text)
         if size:
-            found.blocks.append((first, len(lines), size, link_size if link_size < size else size, element, tag))
+            lines.append(text)
+    if size:
+        blocks.append((first, len(lines), size, link_size if link_size < size else size, element, tag))
     if alts:
         for alt in alts:
-            found.blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, ALT))
+            blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, ALT))
             lines.append(alt)
         alts.clear()
 
@@ -286,22 +305,13 @@ def _link(attributes: dict[str, str | None], anchor: str) -> tuple[str, str, str
     return _A, href, " ".join(rel.lower().split()) if rel else "", anchor
 
 
-def _anchor(pieces: list[str], start: int, found: Found) -> str:
+def _anchor(pieces: list[str], found: Found) -> str:
     """The text of a link, at most ANCHOR_LENGTH characters. Bounded work: links can be nested."""
-    if len(pieces) == start + 1 and len(pieces[start]) < ANCHOR_LENGTH:
-        return fold(pieces[start])
-    text = "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[start : start + _ANCHOR_PIECES]])
-    text = fold(text.replace(_BREAK, " "))
+    text = pieces[0] if len(pieces) == 1 else "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[:_ANCHOR_PIECES]])
+    if _BREAK in text:
+        text = text.replace(_BREAK, " ")
+    text = fold(text)
     if len(text) <= ANCHOR_LENGTH:
         return text
     found.anchors_cut += 1
     return text[:ANCHOR_LENGTH].rstrip()
-
-
-def _heading(found: Found, pieces: list[str], start: int, is_h1: bool) -> None:
-    if len(found.headings) < found.MAX_HEADINGS:
-        text = fold("".join(pieces[start:]).replace(_BREAK, " "))
-        if text:
-            found.headings.append(text)
-            if is_h1 and not found.headline:
-                found.headline = text
