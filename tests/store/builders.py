@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import polars as pl
+
 from lycosa.archive.writer import WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, LinkKind, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.store.claim import Claim
+from lycosa.store.live import LiveTables
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
@@ -67,6 +70,9 @@ def commit_pages(workspace: Workspace, claim: Claim, numbers: Iterable[int], *, 
     """Commit whole pages as a worker does: archive, visits, pages, links, states, host, counters."""
     folder, buffers = claim.next_folder(), Buffers()
     writer = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    first = identify(workspace, f"http://{host}/")
+    live = LiveTables(workspace).scan("urls").filter((pl.col("host_key") == first.host_key) & (pl.col("state") == "visited"))
+    visited = set(live.collect()["url"])
     count = 0
     for number in numbers:
         url = identify(workspace, f"http://{host}/page{number}")
@@ -77,8 +83,8 @@ def commit_pages(workspace: Workspace, claim: Claim, numbers: Iterable[int], *, 
         buffers.add_page(visit, page)
         buffers.links.add_links(visit, page.links)
         buffers.add_url(url_row(url, UrlState.VISITED, visited_at=visit.fetched_at, digest=visit.digest))
+        visited.add(url.url)
         count += 1
-    first = identify(workspace, f"http://{host}/")
-    buffers.add_host(HostRow(host, first.partition, first.host_key, "example.org", START_MS, visited=count, pages=count))
+    buffers.add_host(HostRow(host, first.partition, first.host_key, "example.org", START_MS, visited=len(visited), pages=count))
     writer.close(sync=True)
     return claim.commit(folder, buffers.mapping(), warc=folder.warc, counters={"visits": count, "pages": count})

@@ -304,6 +304,21 @@ def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
     assert any(error.startswith("hosts: keys or partitions that the name does not give: 1") for error in found)
 
 
+@pytest.mark.parametrize("column", ["known", "visited"])
+def test_a_host_that_counts_wrong(crawled: Workspace, column: str) -> None:
+    frame = pl.read_parquet(table_path(crawled, "hosts", 1)).with_columns(pl.col(column) + 1)
+    claim = crawled.claim("w2")
+
+    class Wrong:
+        rows = 1
+
+        def write(self, path: str) -> None:
+            frame.write_parquet(path)
+
+    claim.commit(claim.next_folder(), {"hosts": Wrong()})
+    assert errors(crawled) == [f"hosts: hosts that count another number of {column} URLs than there are: 1, e.g. {HOST}"]
+
+
 def notes(report: Report) -> list[tuple[str, str]]:
     return [(finding.severity, finding.where) for finding in report.findings]
 

@@ -28,7 +28,7 @@ _EXCHANGE = ("record_id", "collection")
 def check_tables(live: LiveTables, workspace: Workspace, key_sample: int | None) -> Iterator[Finding]:
     """Each fault of the tables' contents, as one finding a kind with its number of rows and an example."""
     yield from _vocabularies(live)
-    for question in (*_states(live), *_exchanges(live)):
+    for question in (*_states(live), *_host_counts(live), *_exchanges(live)):
         yield from question.ask()
     yield from _warc_places(live, workspace)
     identifier = Identifier(workspace.domains, workspace.partitions)
@@ -81,6 +81,20 @@ def _states(live: LiveTables) -> Iterator[_Question]:
     unseen = urls.filter(pl.col("state") == UrlState.VISITED.value).join(visits, on=keys, how="anti")
     yield _Question("urls", "URLs that are visited without a row in visits", unseen, "url")
     yield _Question("visits", "visits of URLs without a state", visits.join(live.all_rows("urls"), on=keys, how="anti"), "url")
+
+
+def _host_counts(live: LiveTables) -> Iterator[_Question]:
+    """`hosts.known` and `hosts.visited` count the rows of `urls` in these states, over all collections."""
+    states = (UrlState.KNOWN.value, UrlState.VISITED.value)
+    counted = (
+        live.scan("urls")
+        .group_by("host_key")
+        .agg(*[(pl.col("state") == state).sum().cast(pl.Int64).alias(f"{state}_urls") for state in states])
+    )
+    hosts = live.scan("hosts").filter(pl.col("host") != "").join(counted, on="host_key", how="left")
+    for state in states:
+        wrong = hosts.filter(pl.col(state) != pl.col(f"{state}_urls").fill_null(0))
+        yield _Question("hosts", f"hosts that count another number of {state} URLs than there are", wrong, "host")
 
 
 def _exchanges(live: LiveTables) -> Iterator[_Question]:
