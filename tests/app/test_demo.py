@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import socket
 import subprocess
@@ -210,4 +211,23 @@ def test_the_whole_demonstration(tmp_path: Path) -> None:
     english, chinese = done.stdout.split(commands[1])[1].split(commands[2])
     assert re.search(r"^ 1\. Mothers with a load .*\n +http://127\.0\.2\.1:\d+/life/mothers\.html +en ", english, re.MULTILINE)
     assert re.search(r"^ 1\. 龙井茶 .*\n +http://127\.0\.2\.4:\d+/longjing\.html +zh ", chinese, re.MULTILINE)
-    assert (tmp_path / "demo-data" / "workspace.json").is_file()
+
+
+def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
+    def lycosa(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(tmp_path / "w"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    with serve_demo_web() as web:
+        crawled = lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
+    assert crawled.returncode == 0, crawled.stderr
+    files = {str(path.relative_to(web_folder())) for path in web_folder().rglob("*.html")}
+    found = json.loads(lycosa("status", "--json").stdout)
+    assert found["pages"] == len(files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"})
+    assert found["urls"]["excluded"] == 1  # by robots.txt
+    assert found["urls"]["gone"] == 1
+    assert found["refused_links"]["nofollow"] == 1
+    assert set(found["languages"]) == {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"}
+    assert json.loads(lycosa("search", "--json", "武阳买茶").stdout)["hits"][0]["url"].endswith("/chashi.html")  # GB18030
+    assert json.loads(lycosa("search", "--json", "canicule").stdout)["hits"][0]["url"].endswith("/horaires.html")  # ISO-8859-1
+    assert json.loads(lycosa("search", "--json", "quagmirelantern").stdout)["total"] == 0
