@@ -34,10 +34,10 @@ _NAME = re.compile(r"^\d{8,}$")
 
 @dataclass(slots=True, frozen=True)
 class GenerationInfo:
-    """What generation.json says. `entry` is the log entry up to which it has read, `attempt` that entry's id."""
+    """What generation.json says. `log_entry` is the log entry up to which it has read, `attempt` that entry's id."""
 
     generation: int
-    entry: int
+    log_entry: int
     attempt: str
     documents: int
     analyzers: dict[str, str]
@@ -83,6 +83,12 @@ def newest(root: str | os.PathLike[str]) -> Generation | None:
         if generation is not None:
             return generation
     return None
+
+
+def current_generation(root: str | os.PathLike[str]) -> GenerationInfo | None:
+    """What the newest generation says of itself; None if nothing was indexed yet. Raises WorkspaceError as `newest` does."""
+    generation = newest(root)
+    return generation.info if generation else None
 
 
 def load(root: str | os.PathLike[str], number: int) -> Generation | None:

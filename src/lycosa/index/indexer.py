@@ -50,7 +50,7 @@ class IndexReport:
     """What an update did. `generation` is the newest one then, 0 if there is none; `documents` are those it holds."""
 
     generation: int
-    entry: int
+    log_entry: int
     documents: int
     put: int = 0
     removed: int = 0
@@ -116,7 +116,7 @@ class Indexer:
         if not rebuild:
             rebuild = self._reason_to_rebuild() if self._builder is None else ("the last update failed" if self._dirty else "")
         current = None if rebuild else self._current
-        news = self._news(current.info.entry if current else 0)
+        news = self._news(current.info.log_entry if current else 0)
         if current is not None and not news:
             return self._report(current, started)
         builder = self._builder
@@ -157,9 +157,9 @@ class Indexer:
         info = self._current.info
         if info.analyzers != analysis_versions():
             return "its analyzers or fields are of another version"
-        if info.entry > self._state.head:
+        if info.log_entry > self._state.head:
             return "it has read entries that the log does not have"
-        entry = self._workspace.log.read(info.entry) if info.entry else None
+        entry = self._workspace.log.read(info.log_entry) if info.log_entry else None
         if entry is not None and entry.attempt != info.attempt:
             return "it was made from another log"
         return ""
@@ -236,7 +236,7 @@ class Indexer:
         entry = self._workspace.log.read(head) if head else None
         info = GenerationInfo(
             generation=(published[-1] if published else 0) + 1,
-            entry=head,
+            log_entry=head,
             attempt=entry.attempt if entry else "",
             documents=documents,
             analyzers=analysis_versions(),
@@ -248,7 +248,7 @@ class Indexer:
 
     def _report(self, current: Generation, started: float, put: int = 0, removed: int = 0, rebuilt: str = "") -> IndexReport:
         took = (time.perf_counter() - started) * 1000
-        return IndexReport(current.number, current.info.entry, current.info.documents, put, removed, rebuilt, took)
+        return IndexReport(current.number, current.info.log_entry, current.info.documents, put, removed, rebuilt, took)
 
 
 def _rows(path: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:

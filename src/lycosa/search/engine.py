@@ -172,12 +172,13 @@ def _answer(
     total, found = _find(searcher, builder.strict(readings, filters), limit, offset, order)
     words = max((len(reading.wanted) for reading in readings), default=0)
     if total < RELAX_BELOW and words > 1:
-        relaxed = _find(searcher, builder.relaxed(readings, filters, RELAX_SHARE), limit, offset)
-        if not relaxed[0]:
-            relaxed = _find(searcher, builder.relaxed(readings, filters, 0.0), limit, offset)
-        if relaxed[0] > total:
+        rest, more = 0, list[tuple[Any, tantivy.DocAddress]]()
+        for share in (RELAX_SHARE, 0.0):
+            if not rest:
+                rest, more = _find(searcher, builder.relaxed(readings, filters, share), limit, max(0, offset - total))
+        if rest:
             notes.append(_relaxed_note(total))
-            total, found = relaxed
+            total, found = total + rest, found + more
     highlighters: dict[str, Highlighter] = {}
     hits = [_hit(searcher.doc(address), 0.0 if order else float(score), parsed, highlighters) for score, address in found[:count]]
     return total, hits

@@ -1,29 +1,34 @@
 """The piece of a page that shows why it was found, with the found words marked.
 
 Words are recognised by the page's own analyzer, so every inflection is marked, in any script. What is looked at first is not
-the text but its distinct chunks between spaces: which of them hold a term of the query is remembered from hit to hit, and a
-regular expression of those few finds their places. Scripts without spaces are searched for the words as written.
+the text but its distinct chunks between spaces: which of them hold a term of the query is remembered from hit to hit, and
+only those few are then looked for. A stemmer cuts endings off, so a chunk in which no word begins like a term need not be
+analysed at all. Scripts without spaces are searched for the words as written.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, Unit
-from lycosa.text.fold import pieces
+from lycosa.text.fold import pieces, plain, without_accents
 
 LENGTH = 240  # characters of a snippet
 LOOKED_AT = 60_000  # characters of a text that are searched: a page of 150 KB of text costs no more than one of 60
 BEFORE = 90  # characters that a sentence may begin before the first match to be shown from its beginning
-MOST_MATCHES = 400  # places that are weighed
+MOST_MATCHES = 400  # places after which a text is not read on
+STRETCH = 8_000  # characters that are read at once
+BEGINNING = 2  # letters of a term by which promising chunks are told: Snowball changes them in a handful of words (dying, die)
 MOST_CHUNKS = 20_000  # remembered chunks for each query and analyzer
 ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
+_CUTS_BEGINNINGS = frozenset({"segmented-arabic", "segmented-indonesian"})
 _BREAK = re.compile(r"\s")
 
 Snippet = list[tuple[str, bool]]
@@ -51,6 +56,7 @@ class Highlighter:
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
+        self._begin = _begin(self._terms) if analyzer.name not in _CUTS_BEGINNINGS else None
         self._by_surface = {unit.surface.casefold(): number for number, unit in enumerate(self._units)}
 
     def snippet(self, texts: Iterable[str], fallback: str = "") -> Snippet:
@@ -58,7 +64,7 @@ class Highlighter:
         first = ""
         for text in texts:
             first = first or text
-            matches = self.matches(text[:LOOKED_AT])
+            matches = self.matches(text)
             if matches:
                 return _cut(text, *_window(text, matches), matches)
         shown = fallback or first
@@ -70,40 +76,54 @@ class Highlighter:
         return _cut(text, 0, len(text), self.matches(text), ellipses=False)
 
     def matches(self, text: str) -> list[Match]:
-        """All places where a unit of the query stands, in order, none overlapping another."""
-        if not self._units or not text:
-            return []
-        found = self._by_writing(text) if self._surfaces is not None else self._by_terms(text)
+        """The places where units of the query stand, in order, none overlapping another.
+
+        The text is read on until every unit was seen, at most to `LOOKED_AT`.
+        """
+        found: list[Match] = []
+        missing = set(range(len(self._units)))
+        for start in range(0, min(len(text), LOOKED_AT), STRETCH):
+            if not missing or len(found) >= MOST_MATCHES:
+                break
+            stretch = text[start : start + STRETCH] if start or len(text) > STRETCH else text
+            here = self._by_writing(stretch) if self._surfaces is not None else self._by_terms(stretch)
+            missing.difference_update(match.unit for match in here)
+            found += [Match(match.start + start, match.end + start, match.unit) for match in here] if start else here
         return _apart(found)
 
     def _by_writing(self, text: str) -> list[Match]:
         assert self._surfaces is not None
-        found = []
-        for match in self._surfaces.finditer(text):
-            found.append(Match(match.start(), match.end(), self._by_surface.get(match[0].casefold(), 0)))
-            if len(found) >= MOST_MATCHES:
-                break
-        return found
+        return [Match(match.start(), match.end(), self._by_surface.get(match[0].casefold(), 0)) for match in self._surfaces.finditer(text)]
 
     def _by_terms(self, text: str) -> list[Match]:
-        known = self._known
         chunks = set(text.split())
+        if len(self._known) > MOST_CHUNKS:
+            self._known.clear()
+        known = self._known
         unknown = chunks.difference(known)
-        if len(known) > MOST_CHUNKS:
-            known.clear()
-            unknown = chunks
-        for chunk in unknown:
-            known[chunk] = not self._terms.isdisjoint(self._analyzer.terms(chunk))
-        holding = [chunk for chunk in chunks if known[chunk]]
-        if not holding:
-            return []
-        pattern = re.compile(r"(?<!\S)(?:" + "|".join(map(re.escape, sorted(holding, key=len, reverse=True))) + r")(?!\S)")
+        if unknown:
+            known.update(dict.fromkeys(unknown, False))
+            for chunk in self._promising(unknown):
+                known[chunk] = not self._terms.isdisjoint(self._analyzer.terms(chunk))
         words: list[tuple[int, int, str]] = []
-        for match in pattern.finditer(text):
-            words += [(match.start() + start, match.start() + end, term) for start, end, terms in self._parts(match[0]) for term in terms]
-            if len(words) >= MOST_MATCHES:
-                break
+        for chunk in chunks:
+            if known[chunk]:
+                parts = self._parts(chunk)
+                words += [
+                    (place + start, place + end, term) for place in _places(text, chunk) for start, end, terms in parts for term in terms
+                ]
+        words.sort()
         return self._runs(text, words)
+
+    def _promising(self, chunks: set[str]) -> Iterable[str]:
+        """Those in which a word begins like a term of the query."""
+        if self._begin is None:
+            return chunks
+        listed = "\n".join(chunks)
+        return {
+            listed[listed.rfind("\n", 0, match.start()) + 1 : end if (end := listed.find("\n", match.end())) >= 0 else len(listed)]
+            for match in self._begin.finditer(listed)
+        }
 
     def _parts(self, chunk: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """The words of a chunk with their places in it and their terms."""
@@ -131,6 +151,37 @@ class Highlighter:
                 if tuple(word for _, _, word in run) == phrase and _adjacent(text, run):
                     found.append(Match(start, run[-1][1], number))
         return found
+
+
+@functools.cache
+def _letters() -> dict[str, str]:
+    """Letter without accents -> a regular expression class of all letters that become it, in either case."""
+    classes: dict[str, list[str]] = {}
+    for code in (*range(0x41, 0x250), *range(0x370, 0x530), *range(0x1E00, 0x2000)):
+        letter = chr(code)
+        if letter.isalpha():
+            classes.setdefault(without_accents(plain(letter))[:1], []).append(letter)
+    return {base: f"[{''.join(letters)}]" for base, letters in classes.items()}
+
+
+def _begin(terms: Iterable[str]) -> re.Pattern[str]:
+    """Where a word begins like one of these terms: with the same two letters, accents and case aside."""
+    letters = _letters()
+    starts = {"".join(letters.get(letter, re.escape(letter)) for letter in term[:BEGINNING]) for term in terms}
+    starts |= {letters[term[0]] + r"(?:\+\+|#)" for term in terms if term.endswith(("plusplus", "sharp"))}
+    if "dotnet" in terms:
+        starts.add(r"\.[nN]")
+    return re.compile(r"(?<![^\W_])(?:" + "|".join(sorted(starts)) + ")")
+
+
+def _places(text: str, chunk: str) -> Iterable[int]:
+    """Where a chunk stands in a text, with white space or nothing on both sides."""
+    place, length = text.find(chunk), len(text)
+    while place >= 0:
+        end = place + len(chunk)
+        if (place == 0 or text[place - 1].isspace()) and (end == length or text[end].isspace()):
+            yield place
+        place = text.find(chunk, end)
 
 
 def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:

@@ -146,6 +146,7 @@ class SegmentedAnalyzer:
         memo[ordered[place]] = " ".join(found)
 
     def _word(self, word: str) -> list[str]:
+        """The terms of one of ICU's words: none for signs and spaces, several where signs join words."""
         return [
             term
             for piece in fold.pieces(fold.plain(word))
@@ -154,27 +155,33 @@ class SegmentedAnalyzer:
 
 
 class CharacterAnalyzer(SegmentedAnalyzer):
-    """Chinese and Japanese: characters in order, then ICU's words."""
+    """Chinese and Japanese: characters in order, then ICU's words. Its memo is of ICU's words."""
+
+    def __init__(self, language: str, stem: Callable[[str], str], *, name: str, version: str) -> None:
+        super().__init__(language, stem, name=name, version=version)
+        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}  # ICU word -> its characters; -> the words in it
 
     def joined(self, text: str) -> str:
-        stream: list[str] = []
-        words: list[str] = []
-        for phrase, word, _ in self._units(fold.with_names(text)):
-            stream += phrase
-            if word:
-                words.append(word)
-        return " ".join((*stream, *words))
+        surfaces = list(WordBreaker(_clean(fold.with_names(text)), self.language))
+        if len(self._streams[0]) > MEMO_CHUNKS:
+            self._streams = {}, {}  # new ones: another thread may be reading the old
+        characters, words = self._streams
+        for surface in set(surfaces).difference(words):
+            units = list(self._units_of(surface))
+            characters[surface] = " ".join(term for unit in units for term in unit.phrase)
+            words[surface] = " ".join(unit.word for unit in units if unit.word)
+        stream = filter(None, map(characters.__getitem__, surfaces))
+        return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, surfaces))))
 
     def units(self, text: str) -> list[Unit]:
-        return list(self._units(fold.with_names(text)))
+        return [unit for surface in WordBreaker(_clean(fold.with_names(text)), self.language) for unit in self._units_of(surface)]
 
-    def _units(self, text: str) -> Iterable[Unit]:
-        for surface in WordBreaker(_clean(text), self.language):
-            for term in self._word(surface):
-                if term.isascii() or not _is_cjk(term):
-                    yield Unit((term,), "", surface)
-                else:
-                    yield Unit(tuple(term), term if len(term) > 1 else "", surface)
+    def _units_of(self, surface: str) -> Iterable[Unit]:
+        for term in self._word(surface):
+            if term.isascii() or not _is_cjk(term):
+                yield Unit((term,), "", surface)
+            else:
+                yield Unit(tuple(term), term if len(term) > 1 else "", surface)
 
 
 class SyllablePairAnalyzer(SegmentedAnalyzer):
@@ -202,8 +209,9 @@ class DictionaryAnalyzer(SegmentedAnalyzer):
 
 # Longest first. Particles that stand after nouns (National Institute of Korean Language, standard grammar).
 _PARTICLES = (
-    "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다", "으로", "이나",
-    "마다", "조차", "밖에", "라고", "에는", "와의", "과의", "은", "는", "이", "가", "을", "를", "의", "에", "로", "와", "과", "도", "만",
+    "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",
+    "으로", "이나", "마다", "조차", "밖에", "라고", "에는", "와의", "과의",
+    "은", "는", "이", "가", "을", "를", "의", "에", "로", "와", "과", "도", "만",
 )  # fmt: skip
 
 

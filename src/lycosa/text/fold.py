@@ -15,8 +15,7 @@ LONGEST_TERM_BYTES = 200
 _USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
 
 # "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most code search engines.
-_NAMES = ("++", "C#", "c#", "F#", "f#", ".NET", ".Net", ".net")
-_NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])(\+\+|#)(?![\w+#])|\.(NET|Net|net)\b)")
+_NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])(\+\+|#)(?![\w+#])|(?<!\S)\.(NET|Net|net)\b)")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 _ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
@@ -41,7 +40,7 @@ def compatible(text: str) -> str:
 
 def with_names(text: str) -> str:
     """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
-    if any(name in text for name in _NAMES):
+    if "++" in text or "C#" in text or "c#" in text or "F#" in text or "f#" in text or ".NET" in text or " .Net" in text or " .net" in text:
         return _NAME.sub(_spell, text)
     return text
 

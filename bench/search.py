@@ -1,0 +1,239 @@
+"""Indexing and searching real pages: cost a page, latency of a query with its snippets, memory, beside SQLite's FTS5.
+
+    python -m bench.search [--sites DIR] [--pages N] [--queries N] [--results FILE]
+
+Pages are the HTML files that `make_sites.sh` lays out, parsed as a crawl parses them and committed to a workspace in a
+temporary folder. Queries are words, runs of words and phrases drawn from the pages themselves (seeded), in every language of the
+sites. FTS5 gets the same texts, queries and work: the ten best by BM25, the count of all, and a snippet each (`unicode61`,
+`snippet()`); it has no stemmer for most languages and no words for Chinese and Japanese, which makes its work easier, not
+harder. Absolute bars are checked by `make prove`, not here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import resource
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from bench.measure import append_results, quantile, table
+from lycosa.core.config import IndexSettings
+from lycosa.core.records import Page, Visit
+from lycosa.index.indexer import Indexer
+from lycosa.page.parse import parse_page
+from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.store.tables import Buffers
+from lycosa.store.workspace import Workspace
+from lycosa.text.analyze import analyzer_for
+from lycosa.url.keys import Identifier
+from lycosa.url.normalise import normalise
+
+SITES = Path("~/.cache/lycosa-sites").expanduser()
+COMMIT_PAGES = 1_000
+HITS = 10
+FIRST_AT = 1_700_000_000_000  # ms: when the first page is said to have been fetched
+_CJK = re.compile("[\u3041-\u30ff\u4e00-\u9fff]{4,}")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+@dataclass(slots=True)
+class Sample:
+    """What queries are drawn from: a page's URL, title, text and language."""
+
+    url: str
+    title: str
+    text: str
+    language: str
+
+
+def html_files(sites: Path) -> Iterator[tuple[str, Path]]:
+    """(URL, file) of every page, by the address that each site would have."""
+    for site in sorted(path for path in sites.iterdir() if path.is_dir()):
+        for file in sorted(site.rglob("*.html*")):
+            if file.is_file():
+                yield normalise(f"http://{site.name}.test/{file.relative_to(site).as_posix()}"), file
+
+
+def fill(root: str, sites: Path, most_pages: int, samples: list[Sample]) -> int:
+    """Parse the pages and commit them to a new workspace. Returns how many."""
+    workspace = Workspace.create(root)
+    identifier = Identifier(workspace.domains, workspace.partitions)
+    claim = workspace.claim("bench")
+    generator = random.Random(5)
+    buffers, count = Buffers(), 0
+    for url, file in html_files(sites):
+        if count >= most_pages:
+            break
+        page: Page = parse_page(file.read_bytes(), url=url, content_type="text/html")
+        _, host, host_key, url_key, partition = identifier.identify(url)
+        visit = Visit(url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1)
+        buffers.add_page(visit, page)
+        count += 1
+        if generator.random() < 0.1 and len(page.main_text) > 200:
+            samples.append(Sample(url, page.title, page.main_text, page.language))
+        if buffers.pages.rows >= COMMIT_PAGES:
+            claim.commit(claim.next_folder(), buffers.mapping())
+            buffers = Buffers()
+    claim.commit(claim.next_folder(), buffers.mapping())
+    claim.release()
+    return count
+
+
+def queries(samples: list[Sample], count: int) -> list[str]:
+    """One to four words or a phrase out of a page's text, from all languages alike; for Chinese and Japanese two to six characters."""
+    generator = random.Random(11)
+    by_language: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_language.setdefault(sample.language, []).append(sample)
+    languages = sorted(by_language)
+    drawn: list[str] = []
+    while len(drawn) < count:
+        sample = generator.choice(by_language[languages[len(drawn) % len(languages)]])
+        if sample.language in ("zh", "ja"):
+            runs = _CJK.findall(sample.text)
+            if runs:
+                run = generator.choice(runs)
+                length = generator.randint(2, 6)
+                start = generator.randrange(max(1, len(run) - length))
+                drawn.append(run[start : start + length])
+            continue
+        words = list(_WORD.finditer(sample.text))
+        if len(words) < 8:
+            continue
+        number = generator.randint(1, 4)
+        place = generator.randrange(len(words) - number)
+        kind = generator.random()
+        if kind < 0.25 and number > 1:
+            phrase = sample.text[words[place].start() : words[place + number - 1].end()].replace("\n", " ").replace('"', "")
+            drawn.append(f'"{phrase}"')
+        else:
+            drawn.append(" ".join(words[index][0] for index in sorted(generator.sample(range(len(words)), number))))
+    return drawn
+
+
+def latencies(ask: Callable[[str], object], asked: list[str]) -> tuple[list[float], list[float]]:
+    """Wall and CPU milliseconds of each query."""
+    wall, cpu = [], []
+    for query in asked:
+        start, start_cpu = time.perf_counter(), time.process_time()
+        ask(query)
+        wall.append((time.perf_counter() - start) * 1000)
+        cpu.append((time.process_time() - start_cpu) * 1000)
+    return wall, cpu
+
+
+class Fts:
+    """SQLite's full text index over the same pages."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path)
+        self._connection.execute("CREATE VIRTUAL TABLE pages USING fts5(url UNINDEXED, title, headings, body, tokenize='unicode61')")
+
+    def fill(self, root: str) -> None:
+        workspace = Workspace.open(root)
+        for file in workspace.state().files["pages"]:
+            frame = pl.read_parquet(workspace.path(file.path), columns=["url", "title", "headings", "text"])
+            rows = ((url, title, "\n".join(headings), text) for url, title, headings, text in frame.iter_rows())
+            self._connection.executemany("INSERT INTO pages VALUES (?, ?, ?, ?)", rows)
+        self._connection.commit()
+
+    def ask(self, query: str) -> list[tuple[str, str]]:
+        words = [f'"{query.strip(chr(34))}"'] if query.startswith('"') else [f'"{word}"' for word in query.split()]
+        match = " AND ".join(words)
+        self._connection.execute("SELECT count(*) FROM pages WHERE pages MATCH ?", (match,)).fetchone()
+        best = "SELECT url, snippet(pages, 3, '[', ']', '…', 40) FROM pages WHERE pages MATCH ? ORDER BY bm25(pages, 0, 3, 1, 1) LIMIT ?"
+        return self._connection.execute(best, (match, HITS)).fetchall()
+
+
+def known_item(searcher: Searcher, samples: list[Sample]) -> dict[str, float]:
+    """Mean reciprocal rank of the page itself: by its title, and by six words of a sentence of its text."""
+    generator = random.Random(3)
+    by_title, by_text = [], []
+    for sample in samples[:300]:
+        by_title.append(_reciprocal(searcher, sample.title, sample))
+        lines = [line for line in sample.text.split("\n") if len(line) > 60]
+        if lines:
+            terms = _WORD.findall(generator.choice(lines))
+            if len(terms) >= 8:
+                by_text.append(_reciprocal(searcher, " ".join(generator.sample(terms, 6)), sample))
+    return {"title": sum(by_title) / len(by_title), "text": sum(by_text) / max(1, len(by_text))}
+
+
+def _reciprocal(searcher: Searcher, query: str, sample: Sample) -> float:
+    hits = searcher.search(SearchRequest(query, HITS)).hits
+    for place, hit in enumerate(hits, 1):
+        if hit.url == sample.url or hit.title == sample.title:  # the manuals hold some pages twice
+            return 1 / place
+    return 0.0
+
+
+def analysis_ms(samples: list[Sample]) -> dict[str, float]:
+    """CPU milliseconds of `joined` for 10,000 characters of text, by kind of analyzer, in the order the pages came."""
+    spent: dict[str, tuple[float, int]] = {}
+    for sample in samples:
+        analyzer = analyzer_for(sample.language)
+        start = time.process_time()
+        analyzer.joined(sample.text)
+        seconds, characters = spent.get(analyzer.name, (0.0, 0))
+        spent[analyzer.name] = seconds + time.process_time() - start, characters + len(sample.text)
+    return {name: seconds * 1e7 / max(1, characters) for name, (seconds, characters) in spent.items()}
+
+
+def _row(name: str, indexing_s: float, wall_ms: list[float], cpu_ms: list[float]) -> tuple[str, ...]:
+    figures = (indexing_s * 1000, quantile(wall_ms, 0.5), quantile(wall_ms, 0.95), sum(cpu_ms) / len(cpu_ms), quantile(cpu_ms, 0.95))
+    return (name, *(f"{figure:.2f}" for figure in figures))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sites", type=Path, default=SITES)
+    parser.add_argument("--pages", type=int, default=10_000)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--results", type=Path, help="append the figures to this file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+        root = f"{folder}/workspace"
+        samples: list[Sample] = []
+        pages = fill(root, options.sites, options.pages, samples)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start = time.process_time()
+        with Indexer(root, IndexSettings()) as indexer:
+            indexer.update()
+            indexing = time.process_time() - start
+        searcher = Searcher(root)
+        asked = queries(samples, options.queries)
+        latencies(lambda query: searcher.search(SearchRequest(query, HITS)), asked[:20])
+        ours, ours_cpu = latencies(lambda query: searcher.search(SearchRequest(query, HITS)), asked)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        fts = Fts(Path(folder) / "fts.db")
+        start = time.process_time()
+        fts.fill(root)
+        fts_indexing = time.process_time() - start
+        latencies(fts.ask, asked[:20])
+        theirs, theirs_cpu = latencies(fts.ask, asked)
+        ranks = known_item(searcher, samples)
+        rows = [_row("Lycosa", indexing / pages, ours, ours_cpu), _row("FTS5", fts_indexing / pages, theirs, theirs_cpu)]
+        body = table(("engine", "index CPU ms a page", "query p50 ms", "p95 ms", "CPU mean ms", "CPU p95 ms"), rows)
+        ratio = quantile(ours_cpu, 0.95) / quantile(theirs_cpu, 0.95)
+        body += f"\n\n{pages} pages, {len(asked)} queries, {HITS} snippets each; CPU p95 ours / FTS5: {ratio:.2f}"
+        body += f"; peak memory {peak / 1000:.0f} MB (before indexing {before / 1000:.0f} MB)"
+        body += f"; known item, mean reciprocal rank: by title {ranks['title']:.3f}, by six words of a sentence {ranks['text']:.3f}"
+        body += "\n\nAnalysis in Python, CPU ms for 10,000 characters: "
+        body += ", ".join(f"{name} {cost:.2f}" for name, cost in sorted(analysis_ms(samples).items()))
+        print(body)
+        slow = sorted(zip(ours, asked, strict=True), reverse=True)[:5]
+        print("\nslowest:", *(f"  {milliseconds:.1f} ms  {query}" for milliseconds, query in slow), sep="\n")
+        if options.results:
+            append_results(options.results, "Search", "python -m bench.search", body)
+
+
+if __name__ == "__main__":
+    main()

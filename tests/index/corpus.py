@@ -1,0 +1,58 @@
+"""Workspaces with real tables for the tests of index and search: pages in, committed by the store's own claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lycosa.core.records import Page, UrlRow, Visit
+from lycosa.store.tables import Buffers
+from lycosa.store.workspace import Workspace
+from lycosa.text.identify import identify
+from lycosa.url.keys import Identifier
+
+FIRST_AT = 1_700_000_000_000
+
+
+@dataclass
+class Corpus:
+    """A workspace under test. Every `commit` is one log entry."""
+
+    root: str
+    workspace: Workspace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.workspace = Workspace.open_or_create(self.root, 4)
+        self._identifier = Identifier(self.workspace.domains, self.workspace.partitions)
+        self._claim = self.workspace.claim("test")
+        self._clock = FIRST_AT
+
+    def commit(self, pages: Iterable[tuple[str, Page]] = (), states: Iterable[tuple[str, str]] = (), collection: str = "default") -> int:
+        """Commit pages (URL, page) and states of URLs (URL, state) of one collection; returns the log entry."""
+        buffers = Buffers()
+        for url, page in pages:
+            self.add(buffers, url, page, collection)
+        for url, state in states:
+            self._clock += 1000
+            row = UrlRow(self._identifier.identify(url), collection, 0, state=state, state_at=self._clock, first_seen_at=self._clock)
+            buffers.add_url(row)
+        return self._claim.commit(self._claim.next_folder(), buffers.mapping())
+
+    def add(self, buffers: Buffers, url: str, page: Page, collection: str = "default") -> None:
+        self._clock += 1000
+        _, host, host_key, url_key, partition = self._identifier.identify(url)
+        buffers.add_page(Visit(url, host, partition, host_key, url_key, "page", collection, 0, self._clock, 1), page)
+
+    def commit_buffers(self, buffers: Buffers) -> int:
+        return self._claim.commit(self._claim.next_folder(), buffers.mapping())
+
+
+def page(text: str, *, title: str = "", language: str | None = None, around: str = "", **more: object) -> Page:
+    """A page with this main text; `around` is visible text outside of it."""
+    return Page(
+        title=title,
+        main_text=text,
+        text=f"{around}\n{text}" if around else text,
+        language=identify(text).language if language is None else language,
+        **more,  # type: ignore[arg-type]
+    )

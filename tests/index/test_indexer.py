@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import OwnedError, WorkspaceError
+from lycosa.index import generation as generations
+from lycosa.index import indexer as indexer_module
+from lycosa.index.generation import current_generation, newest
+from lycosa.index.indexer import Indexer, IndexReport
+from lycosa.index.schema import analysis_versions
+from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.store.tables import Buffers
+from tests.index.corpus import Corpus, page
+
+SMALL = IndexSettings.model_validate({"heap": "15MiB"})
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return Corpus(str(tmp_path / "workspace"))
+
+
+def update(corpus: Corpus) -> IndexReport:
+    with Indexer(corpus.root, SMALL) as indexer:
+        return indexer.update()
+
+
+def urls(corpus: Corpus, query: str, **narrowed: str) -> list[str]:
+    results = Searcher(corpus.root).search(SearchRequest(query, 100, **narrowed))  # type: ignore[arg-type]
+    found = [hit.url for hit in results.hits]
+    assert results.total == len(found)
+    return sorted(found)
+
+
+def files(corpus: Corpus) -> list[str]:
+    return sorted(os.listdir(generations.folder(corpus.root)))
+
+
+def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
+    report = update(corpus)
+    assert (report.documents, report.generation) == (0, 1)
+    assert Searcher(corpus.root).search(SearchRequest("anything")).notes == ["nothing is indexed yet"]
+
+
+def test_what_is_committed_is_found(corpus: Corpus) -> None:
+    entry = corpus.commit([("http://a.test/1", page("The spider hunts at night.")), ("http://a.test/2", page("A web is a trap."))])
+    report = update(corpus)
+    assert (report.put, report.removed, report.documents, report.log_entry) == (2, 0, 2, entry)
+    assert urls(corpus, "spiders") == ["http://a.test/1"]
+    info = current_generation(corpus.root)
+    assert info is not None
+    assert (info.documents, info.languages, info.collections, info.log_entry) == (2, {"en": 2}, {"default": 2}, entry)
+
+
+def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("one"))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        first = indexer.update()
+        second = indexer.update()
+        assert (second.generation, second.log_entry, second.documents, second.changed) == (first.generation, first.log_entry, 1, False)
+    again = update(corpus)
+    assert (again.generation, again.changed) == (first.generation, False)
+
+
+def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("The old words.")), ("http://a.test/2", page("The old words stay."))])
+    update(corpus)
+    corpus.commit([("http://a.test/1", page("Something new."))])
+    report = update(corpus)
+    assert (report.put, report.documents) == (1, 2)
+    assert urls(corpus, "old") == ["http://a.test/2"]
+    assert urls(corpus, "new") == ["http://a.test/1"]
+
+
+def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("first words")), ("http://b.test/", page("other")), ("http://a.test/1", page("last words"))])
+    assert update(corpus).documents == 2
+    assert urls(corpus, "first") == []
+    assert urls(corpus, "last") == ["http://a.test/1"]
+
+
+def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) -> None:
+    other = Corpus(str(tmp_path / "other"))
+    with Indexer(corpus.root, SMALL) as follower:
+        for number in range(6):
+            for target in (corpus, other):
+                target.commit(
+                    [(f"http://a.test/{place}", page(f"common text number{number} of{place}")) for place in range(number, number + 3)],
+                    [(f"http://a.test/{number}", "gone")] if number % 2 else [],
+                )
+            follower.update()
+    update(other)
+    for query in ("common", "number3", "of4", "number5 of6"):
+        assert urls(corpus, query) == urls(other, query)
+    assert len(urls(corpus, "common")) == 5
+
+
+@pytest.mark.parametrize("state", ["gone", "excluded"])
+def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
+    corpus.commit([("http://a.test/1", page("words")), ("http://a.test/2", page("words"))], [("http://a.test/1", "visited")])
+    update(corpus)
+    corpus.commit(states=[("http://a.test/1", state), ("http://a.test/never-seen", state)])
+    update(corpus)
+    assert urls(corpus, "words") == ["http://a.test/2"]
+    corpus.commit([("http://a.test/1", page("words again"))], [("http://a.test/1", "visited")])
+    update(corpus)
+    assert urls(corpus, "words") == ["http://a.test/1", "http://a.test/2"]
+
+
+def test_the_last_state_of_a_commit_counts(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "gone"), ("http://a.test/1", "visited")])
+    update(corpus)
+    assert urls(corpus, "words") == ["http://a.test/1"]
+
+
+def test_a_page_that_may_not_be_indexed_is_not(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words")), ("http://a.test/2", page("words", may_index=False))])
+    update(corpus)
+    assert urls(corpus, "words") == ["http://a.test/1"]
+    corpus.commit([("http://a.test/1", page("words", may_index=False))])
+    report = update(corpus)
+    assert (report.removed, report.documents) == (1, 0)
+
+
+def test_a_page_in_two_collections_is_one_document(corpus: Corpus) -> None:
+    url = "http://a.test/1"
+    corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="one")
+    update(corpus)
+    corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="two")
+    report = update(corpus)
+    assert report.documents == 1
+    for name in ("one", "two"):
+        assert urls(corpus, "words", collection=name) == [url]
+    assert Searcher(corpus.root).search(SearchRequest("words")).hits[0].collection == "one, two"
+    corpus.commit(states=[(url, "gone")], collection="one")
+    update(corpus)
+    assert urls(corpus, "words", collection="one") == []
+    assert urls(corpus, "words", collection="two") == [url]
+    corpus.commit(states=[(url, "gone")], collection="two")
+    assert update(corpus).documents == 0
+
+
+def test_collections_of_one_go(corpus: Corpus) -> None:
+    url = "http://a.test/1"
+    corpus.commit([(url, page("words"))], collection="one")
+    corpus.commit([(url, page("words"))], collection="two")
+    corpus.commit(states=[(url, "gone")], collection="one")
+    update(corpus)
+    assert urls(corpus, "words", collection="one") == []
+    assert urls(corpus, "words", collection="two") == [url]
+
+
+def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
+    for number in range(4):
+        corpus.commit(
+            [(f"http://a.test/{place}", page(f"shared text, version{number}", title=f"Page {place}")) for place in range(number, 4)],
+            [(f"http://a.test/{number}", "gone")] if number == 1 else [],
+        )
+        update(corpus)
+    before = [(hit.url, round(hit.score, 3), hit.snippet) for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits]
+    with Indexer(corpus.root, SMALL) as indexer:
+        report = indexer.rebuild()
+    after = [(hit.url, round(hit.score, 3), hit.snippet) for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits]
+    assert report.rebuilt == "asked for"
+    assert [url for url, _, _ in before] == [url for url, _, _ in after]
+    assert [snippet for _, _, snippet in before] == [snippet for _, _, snippet in after]
+
+
+def test_only_two_generations_are_kept_and_files_are_shared(corpus: Corpus) -> None:
+    inodes: list[set[int]] = []
+    with Indexer(corpus.root, SMALL) as indexer:
+        for number in range(4):
+            corpus.commit([(f"http://a.test/{number}", page(f"words {number}"))])
+            indexer.update()
+            generation = newest(corpus.root)
+            assert generation is not None
+            inodes.append({os.stat(path).st_ino for path in generation.path.iterdir()})
+    assert files(corpus) == [".lock", "00000003", "00000004"]
+    assert inodes[2] & inodes[3]
+
+
+def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/0", page("words zero"))])
+    update(corpus)
+    searcher = Searcher(corpus.root)
+    for number in range(1, 4):
+        corpus.commit([(f"http://a.test/{number}", page(f"words {number}"))])
+        update(corpus)
+    assert [hit.url for hit in searcher.search(SearchRequest("words")).hits] == ["http://a.test/0"]
+    assert searcher.reload()
+    assert searcher.search(SearchRequest("words")).total == 4
+    assert not searcher.reload()
+
+
+def test_another_version_of_an_analyzer_rebuilds(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.commit([("http://a.test/1", page("words"))])
+    update(corpus)
+    versions = analysis_versions() | {"native-english": "another"}
+    monkeypatch.setattr(indexer_module, "analysis_versions", lambda: versions)
+    report = update(corpus)
+    assert "another version" in report.rebuilt
+    assert (report.generation, report.documents) == (2, 1)
+    assert update(corpus).rebuilt == ""
+
+
+def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
+    corpus.commit([("http://a.test/1", page("words"))])
+    update(corpus)
+    other = Corpus(str(tmp_path / "other"))
+    other.commit([("http://b.test/1", page("words"))])
+    generations.folder(corpus.root).rename(generations.folder(other.root))
+    report = update(other)
+    assert report.rebuilt == "it was made from another log"
+    assert urls(other, "words") == ["http://b.test/1"]
+
+
+def test_a_damaged_generation_is_built_anew(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))])
+    update(corpus)
+    generation = newest(corpus.root)
+    assert generation is not None
+    (generation.path / generations.INFO).write_text("{")
+    with pytest.raises(WorkspaceError, match=r"damaged.*--rebuild"):
+        Searcher(corpus.root)
+    assert "damaged" in update(corpus).rebuilt
+    assert urls(corpus, "words") == ["http://a.test/1"]
+
+
+def test_one_indexer_at_a_time(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))])
+    with Indexer(corpus.root, SMALL) as first:
+        first.update()
+        with Indexer(corpus.root, SMALL) as second, pytest.raises(OwnedError, match="another process"):
+            second.update()
+    assert update(corpus).documents == 1
+
+
+def test_left_over_build_folders_are_removed(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))])
+    folder = generations.folder(corpus.root)
+    (folder / ".build-work-old").mkdir(parents=True)
+    (folder / ".build-work-old" / "x.store").write_bytes(b"junk")
+    update(corpus)
+    assert files(corpus) == [".lock", "00000001"]
+
+
+def test_a_missing_table_file_is_named(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))])
+    (path,) = Path(corpus.root).glob("data/*/pages.parquet")
+    path.unlink()
+    with Indexer(corpus.root, SMALL) as indexer, pytest.raises(WorkspaceError, match=r"pages\.parquet.*lycosa check"):
+        indexer.update()
+
+
+def test_an_update_after_a_failure_starts_anew(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("words"))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+        corpus.commit([("http://a.test/2", page("words"))])
+        path = sorted(Path(corpus.root).glob("data/*/pages.parquet"))[-1]
+        aside = path.rename(path.with_suffix(".aside"))
+        with pytest.raises(WorkspaceError):
+            indexer.update()
+        aside.rename(path)
+        assert indexer.update().rebuilt == "the last update failed"
+    assert urls(corpus, "words") == ["http://a.test/1", "http://a.test/2"]
+
+
+def test_pages_of_odd_content(corpus: Corpus) -> None:
+    corpus.commit(
+        [
+            ("http://a.test/empty", page("", language="")),
+            ("http://a.test/null", page("nul \x00 and \ufffe here findable", language="en")),
+            ("http://a.test/long", page("start " + "x" * 300_000 + " end findable", language="en")),
+            ("http://a.test/many", page("word findable", language="en", headings=["h"] * 5_000)),
+            ("http://a.test/%E4%B8%AD?q=%FF", page("findable", language="zz")),
+        ]
+    )
+    assert update(corpus).documents == 5
+    assert len(urls(corpus, "findable")) == 4
+
+
+_CRAWLER = """
+import sys
+from lycosa.core.config import IndexSettings
+from lycosa.index.indexer import Indexer
+from tests.index.corpus import Corpus, page
+corpus = Corpus(sys.argv[1])
+with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
+    for number in range(int(sys.argv[2]), 10_000):
+        corpus.commit([(f"http://a.test/{number}-{place}", page("some words of a page", language="en")) for place in range(20)])
+        report = indexer.update()
+        print(report.generation, report.documents, flush=True)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
+    seen, start = 0, 0
+    for delay in (0.05, 0.11, 0.23):
+        crawler = subprocess.Popen(
+            [sys.executable, "-c", _CRAWLER, corpus.root, str(start)], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
+        assert crawler.stdout is not None
+        for _ in range(2):
+            assert crawler.stdout.readline()
+        time.sleep(delay)
+        crawler.send_signal(signal.SIGKILL)
+        printed = crawler.stdout.read().split("\n")
+        crawler.wait()
+        crawler.stdout.close()
+        info = current_generation(corpus.root)
+        assert info is not None
+        assert info.documents > seen
+        results = Searcher(corpus.root).search(SearchRequest("words", 1))
+        assert results.total == info.documents
+        assert results.total % 20 == 0
+        assert info.generation >= max((int(line.split()[0]) for line in printed if line), default=0)
+        seen, start = info.documents, start + 1_000
+    report = update(corpus)  # what was committed and not yet indexed
+    assert report.rebuilt == ""
+    assert report.documents == corpus.workspace.state().rows("pages")
+    assert [name for name in files(corpus) if name.startswith(generations.BUILD_PREFIX)] == []
+
+
+def test_many_pages_in_little_memory(corpus: Corpus) -> None:
+    """A file of several row groups is read a group at a time."""
+    buffers = Buffers()
+    for number in range(1_200):
+        corpus.add(buffers, f"http://a.test/{number}", page(f"text number{number} " + "filler words of a page " * 20, language="en"))
+    corpus.commit_buffers(buffers)
+    assert update(corpus).documents == 1_200
+    assert urls(corpus, "number777") == ["http://a.test/777"]
