@@ -163,7 +163,8 @@ def _answer(
 ) -> tuple[int, list[Hit]]:
     language = (request.language or parsed.language).lower()
     readings = read(parsed, [language] if language else opened.languages)
-    if parsed.wanted and not any(reading.wanted for reading in readings):
+    filtered = bool(parsed.sites or parsed.unwanted_sites or parsed.language)
+    if not any(reading.wanted or (reading.unwanted and not parsed.wanted) for reading in readings) and (parsed.wanted or not filtered):
         notes.append("the query holds no word")
         return 0, []
     filters = Filters(language, request.collection or "", (request.host or "").lower(), parsed.sites, parsed.unwanted_sites)

@@ -12,6 +12,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, Unit
@@ -28,7 +29,9 @@ ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
-_CUTS_BEGINNINGS = frozenset({"segmented-arabic", "segmented-indonesian"})
+_LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀﬃﬄ", "ae": "æÆ", "oe": "œŒ", "th": "þÞ"}
+# Analyzers that change how a word begins: they cut prefixes off, or write letters in another way.
+_CHANGES_BEGINNINGS = frozenset({"segmented-arabic", "segmented-indonesian", "segmented-persian", "segmented-persian-letters"})
 _BREAK = re.compile(r"\s")
 
 Snippet = list[tuple[str, bool]]
@@ -56,7 +59,7 @@ class Highlighter:
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
-        self._begin = _begin(self._terms) if analyzer.name not in _CUTS_BEGINNINGS else None
+        self._begin = _begin(self._terms) if analyzer.name not in _CHANGES_BEGINNINGS else None
         self._by_surface = {unit.surface.casefold(): number for number, unit in enumerate(self._units)}
 
     def snippet(self, texts: Iterable[str], fallback: str = "") -> Snippet:
@@ -112,7 +115,7 @@ class Highlighter:
                 words += [
                     (place + start, place + end, term) for place in _places(text, chunk) for start, end, terms in parts for term in terms
                 ]
-        words.sort()
+        words.sort(key=itemgetter(0))  # stable: several terms of one word keep their order
         return self._runs(text, words)
 
     def _promising(self, chunks: set[str]) -> Iterable[str]:
@@ -157,7 +160,7 @@ class Highlighter:
 def _letters() -> dict[str, str]:
     """Letter without accents -> a regular expression class of all letters that become it, in either case."""
     classes: dict[str, list[str]] = {}
-    for code in (*range(0x41, 0x250), *range(0x370, 0x530), *range(0x1E00, 0x2000)):
+    for code in (*range(0x41, 0x250), *range(0x370, 0x530), *range(0x1E00, 0x2000), *range(0xFF21, 0xFF5B)):
         letter = chr(code)
         if letter.isalpha():
             classes.setdefault(without_accents(plain(letter))[:1], []).append(letter)
@@ -168,6 +171,7 @@ def _begin(terms: Iterable[str]) -> re.Pattern[str]:
     """Where a word begins like one of these terms: with the same two letters, accents and case aside."""
     letters = _letters()
     starts = {"".join(letters.get(letter, re.escape(letter)) for letter in term[:BEGINNING]) for term in terms}
+    starts |= {f"[{_LIGATURES[term[:2]]}]" for term in terms if term[:2] in _LIGATURES}
     starts |= {letters[term[0]] + r"(?:\+\+|#)" for term in terms if term.endswith(("plusplus", "sharp"))}
     if "dotnet" in terms:
         starts.add(r"\.[nN]")

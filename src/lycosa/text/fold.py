@@ -40,7 +40,7 @@ def compatible(text: str) -> str:
 
 def with_names(text: str) -> str:
     """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
-    if "++" in text or "C#" in text or "c#" in text or "F#" in text or "f#" in text or ".NET" in text or " .Net" in text or " .net" in text:
+    if "++" in text or "#" in text or ".NET" in text or ".Net" in text or ".net" in text:
         return _NAME.sub(_spell, text)
     return text
 
