@@ -1,0 +1,68 @@
+"""The documentation says what the code does: settings, columns and commands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.reference import PAGES
+from lycosa.cli.main import COMMANDS, app
+from lycosa.core.config import Config, parse_config
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_pages_made_from_the_code_are_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), f"run .venv/bin/python scripts/make_docs.py: docs/{name} is old"
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "export warc"])
+def test_every_command_is_documented(name: str) -> None:
+    assert f"lycosa {name}" in (DOCS / "commands.md").read_text(encoding="utf-8")
+
+
+def test_every_option_of_a_command_that_docs_name_exists() -> None:
+    text = (DOCS / "commands.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", text, flags=re.M)[1:]
+    for section in sections:
+        title, _, body = section.partition("\n")
+        names = re.findall(r"lycosa (\w+)", title)
+        known = "".join(_help(name if name != "export" else "export warc") for name in names)
+        for option in set(re.findall(r"--[a-z][a-z-]+", body)):
+            assert option in known, f"docs/commands.md names {option} for {title}"
+
+
+def _help(name: str) -> str:
+    result = subprocess.run([sys.executable, "-m", "lycosa.cli.main", *name.split(), "--help"], capture_output=True, text=True, check=True)
+    return result.stdout
+
+
+def test_every_documented_setting_default_is_one_that_the_schema_takes() -> None:
+    from lycosa.app.template import configuration_template
+
+    template = configuration_template()
+    assert parse_config(template) == Config()
+    live = re.sub(r"^# (?=[a-z_0-9]+ = (?!…))", "", template, flags=re.M).replace("# [[collection]]", "[[collection]]")
+    parsed = parse_config(live)
+    assert parsed.fetch == Config().fetch
+    assert [collection.name for collection in parsed.collection] == ["default"]
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
+
+
+def test_commands_of_the_readme_exist() -> None:
+    names = set(re.findall(r"^\s+lycosa (?:-w \S+ )?([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.M))
+    known = {*COMMANDS, *(group.name for group in app.registered_groups)}
+    assert names
+    assert names <= known
