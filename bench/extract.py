@@ -86,7 +86,7 @@ def is_tuned(stem: str) -> bool:
 
 def lycosa(payload: bytes) -> str:
     """Our extractor: decode, parse, walk, choose."""
-    return main_text(read_html(decode(payload).data))
+    return main_text(read_html(payload)[0])
 
 
 def stripped_tags(payload: bytes) -> str:

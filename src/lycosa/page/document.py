@@ -1,15 +1,43 @@
-"""HTML in UTF-8, parsed once and walked once."""
+"""HTML in any encoding, parsed once and walked once."""
 
 from __future__ import annotations
 
+import re
+
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
+from lycosa.page.encoding import Decoded, decode, is_assumed_utf_8
 from lycosa.page.found import Found
+from lycosa.page.labels import UTF_8
 from lycosa.page.walk import walk
 
+_SELF_CLOSED = re.compile(
+    rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*?)?)\s*/>"
+)
+_HIDING = (b"display", b"hidden", b"DISPLAY", b"HIDDEN")
 
-def read_html(data: bytes) -> Found:
-    """Everything that an HTML document says. Never raises; invalid UTF-8 becomes U+FFFD."""
+
+def read_html(payload: bytes, content_type: str = "", *, xml: bool = False) -> tuple[Found, Decoded]:
+    """Everything that an HTML document says, and how it was decoded. Never raises.
+
+    Args:
+        content_type: the Content-Type header, for its charset.
+        xml: the document is XHTML, where any element may close itself (`<script src="x"/>`).
+    """
+    if is_assumed_utf_8(payload, content_type):
+        found = _read(payload, xml)
+        if "\ufffd" not in "".join(found.lines) and "\ufffd" not in found.title:
+            return found, Decoded(payload, UTF_8)
+        decoded = decode(payload, content_type)
+        return (found if decoded.data is payload else _read(decoded.data, xml)), decoded
+    decoded = decode(payload, content_type)
+    return _read(decoded.data, xml), decoded
+
+
+def _read(data: bytes, xml: bool) -> Found:
+    if xml:
+        data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
     root = LexborHTMLParser(data, options=LexborDocumentOptions.WO_EVENTS).root
-    hides = b"display" in data or b"hidden" in data or b"DISPLAY" in data or b"HIDDEN" in data
-    return walk(root, hides) if root is not None else Found()
+    if root is None:
+        return Found()
+    return walk(root, hides=any(word in data for word in _HIDING))

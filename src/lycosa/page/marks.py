@@ -13,16 +13,17 @@ NEUTRAL, AWAY, BODY, NEVER = 0, 1, 2, 3
 """Marks of a region: nothing known; not the article; the article itself."""
 
 _AWAY = """
-    nav navbar navigation navheader navfooter menu menus submenu sidebar sidebars rail footer foot breadcrumb breadcrumbs
-    related share sharing social follow promo promos ad ads advert adverts advertisement advertising
-    caption captions gallery slideshow sponsored sponsor newsletter subscribe subscription signup login signin register cookie cookies consent gdpr popup modal
-    overlay widget widgets tags taglist byline author authors timestamp copyright disclaimer legal toolbar pagination pager
-    paging recommended recommendations recommendation trending popular outbrain taboola skip print banner masthead
-    sphinxsidebar toc quickview headerlink toplang bottomlang dropdown search searchbox poll rating ratings credit credits
-    teaser teasers hidden invisible sr
+    nav navbar navigation navheader navfooter menu menus submenu sidebar sidebars rail footer foot breadcrumb
+    breadcrumbs related share sharing social follow promo promos ad ads advert adverts advertisement advertising
+    caption captions gallery slideshow sponsored sponsor subscription register popup modal overlay widget widgets tags
+    taglist byline author authors timestamp copyright disclaimer legal toolbar pagination pager paging recommended
+    recommendations recommendation trending popular skip print banner masthead sphinxsidebar toc quickview headerlink
+    toplang bottomlang dropdown search searchbox poll rating ratings credit credits teaser teasers hidden invisible sr
 """
 _BODY = "articlebody storybody entrycontent postcontent articlecontent articletext"
-_NEVER = "cookie cookies consent gdpr privacy newsletter subscribe disqus comment comments outbrain taboola login signin signup cli"
+_NEVER = """
+    cookie cookies consent gdpr privacy newsletter subscribe disqus comment comments outbrain taboola login signin signup cli
+"""
 _NEVER_WORDS = frozenset(_NEVER.split())
 _AWAY_WORDS = frozenset(_AWAY.split())
 _BODY_WORDS = frozenset(_BODY.split())
@@ -47,16 +48,19 @@ def mark_of(names: str) -> int:
 
 
 def _judge(names: str) -> int:
-    words = names.lower().replace("-", " ").replace("_", " ").split()
+    lower = names.lower()
+    words = lower.replace("-", " ").replace("_", " ").split()
     if not _NEVER_WORDS.isdisjoint(words):
         return NEVER
     if not _AWAY_WORDS.isdisjoint(words):
         return AWAY
-    if not (names.islower() or names.isupper()):
+    if lower != names:
         words += _CAPITAL.sub(r"\1 \2", names).lower().replace("-", " ").replace("_", " ").split()
         if not _AWAY_WORDS.isdisjoint(words):
             return AWAY
-    if not _BODY_WORDS.isdisjoint(words) or not _BODY_WORDS.isdisjoint(map("".join, pairwise(words))):
+    if ("body" in lower or "content" in lower or "text" in lower) and (
+        not _BODY_WORDS.isdisjoint(words) or not _BODY_WORDS.isdisjoint(map("".join, pairwise(words)))
+    ):
         return BODY
     return NEUTRAL
 

@@ -50,9 +50,6 @@ _DATE_METAS = (
     "http-equiv:date",
 )
 _PUBLISHED = re.compile(r'"datePublished"\s*:\s*"([^"]{8,80})"')
-_SELF_CLOSED = re.compile(
-    rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*?)?)\s*/>"
-)
 
 
 def understands(content_type: str, payload: bytes) -> bool:
@@ -85,16 +82,13 @@ def parse_page(
         page.faults.append(FAULT_BINARY)
         page.may_index, page.may_follow = permission((), x_robots_tag, product_token)
         return page
-    data, page.charset, faults = decode(payload, content_type)
-    page.faults.extend(faults)
-    if form is Format.TEXT:
-        found = _plain(data)
-    elif form is Format.XML:
-        found = feed.read(data)
+    if form in (Format.TEXT, Format.XML):
+        decoded = decode(payload, content_type)
+        found = _plain(decoded.data) if form is Format.TEXT else feed.read(decoded.data)
     else:
-        if form is Format.XHTML:
-            data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
-        found = read_html(data)
+        found, decoded = read_html(payload, content_type, xml=form is Format.XHTML)
+    page.charset = decoded.charset
+    page.faults.extend(decoded.faults)
     _fill_texts(page, found, whole=form in (Format.TEXT, Format.XML))
     _fill_links(page, found, url, link_headers)
     page.published_at = _published(found)

@@ -210,7 +210,8 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                         hidden -= 1
                     elif end == _END_LINK:
                         in_links -= 1
-                        links[saved[0]] = _link(saved[1], "")
+                        attributes = saved[1]
+                        links[saved[0]] = _A, attributes.get("href") or _other_href(attributes), _tokens(attributes), _label(attributes)
                         link_first, link_alt, carried = saved[2:]
         following = node.next
         while following is None:
@@ -233,17 +234,22 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     block_tag = 0
                 elif end == _END_LINK:
                     in_links -= 1
-                    anchor = ""
-                    if carried:
+                    index, attributes, outer_first, outer_alt, outer_carried = saved
+                    if not carried and len(pieces) == link_first + 1 and len(anchor := pieces[-1]) < ANCHOR_LENGTH:
+                        anchor = " ".join(anchor.split()) if anchor.isascii() else fold(anchor)
+                    else:
                         anchor = _anchor(carried + pieces[link_first:], found)
-                    elif len(pieces) > link_first:
-                        anchor = _anchor(pieces[link_first:], found)
-                        if anchor in PERMALINKS and (saved[1].get("href") or "")[:1] == "#":
-                            link_size -= sum(map(len, pieces[link_first:]))
-                            del pieces[link_first:]
-                            anchor = ""
-                    links[saved[0]] = _link(saved[1], anchor or link_alt)
-                    link_first, link_alt, carried = saved[2:]
+                    if anchor in PERMALINKS and not carried and (attributes.get("href") or "")[:1] == "#":
+                        link_size -= sum(map(len, pieces[link_first:]))
+                        del pieces[link_first:]
+                        anchor = ""
+                    links[index] = (
+                        _A,
+                        attributes.get("href") or _other_href(attributes),
+                        _tokens(attributes),
+                        anchor or link_alt or _label(attributes),
+                    )
+                    link_first, link_alt, carried = outer_first, outer_alt, outer_carried
                 elif end == _END_CELL:
                     pieces.append(" ")
                     if not hidden and sum(map(len, pieces[saved:])) > CELL_LENGTH:
@@ -294,20 +300,24 @@ def _flush(lines: list[str], blocks: list[FoundBlock], pieces: list[str], link_s
         alts.clear()
 
 
-def _link(attributes: dict[str, str | None], anchor: str) -> tuple[str, str, str, str]:
-    href = attributes.get("href")
-    if href is None:
-        href = attributes.get("xlink:href") or ""
+def _other_href(attributes: dict[str, str | None]) -> str:
+    return attributes.get("xlink:href") or ""
+
+
+def _tokens(attributes: dict[str, str | None]) -> str:
     rel = attributes.get("rel")
-    if not anchor:
-        label = attributes.get("aria-label") or attributes.get("title")
-        anchor = fold(label)[:ANCHOR_LENGTH] if label else ""
-    return _A, href, " ".join(rel.lower().split()) if rel else "", anchor
+    return " ".join(rel.lower().split()) if rel else ""
+
+
+def _label(attributes: dict[str, str | None]) -> str:
+    """What names a link that has neither text nor image."""
+    label = attributes.get("aria-label") or attributes.get("title")
+    return fold(label)[:ANCHOR_LENGTH] if label else ""
 
 
 def _anchor(pieces: list[str], found: Found) -> str:
     """The text of a link, at most ANCHOR_LENGTH characters. Bounded work: links can be nested."""
-    text = pieces[0] if len(pieces) == 1 else "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[:_ANCHOR_PIECES]])
+    text = "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[:_ANCHOR_PIECES]])
     if _BREAK in text:
         text = text.replace(_BREAK, " ")
     text = fold(text)
