@@ -1,22 +1,19 @@
-"""The search page in a real browser: what it renders, and what it asks of whom."""
+"""The search page in a real browser: used as a person uses it, and watched for what it asks of whom."""
 
 from __future__ import annotations
 
-import json
-import os
 import struct
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.serve.browser import Browser, browser
 from tests.serve.conftest import HOSTILE_TITLE, lycosa
-from tests.serve.pages import Document
-from tests.servers.system import require_program
 
-LIMIT_S = 90
+WIDTH = "document.documentElement.scrollWidth"  # not innerWidth: a phone's grows with what sticks out
+TITLES = "[...document.querySelectorAll('h2')].map(title => title.innerText)"
 
 
 @pytest.fixture(scope="module")
@@ -31,63 +28,97 @@ def address(workspace: str) -> Iterator[str]:
             process.wait(timeout=15)
 
 
-def browse(folder: Path, url: str, *arguments: str) -> str:
-    """Open a page in headless Chromium with an empty profile; what it wrote to stdout."""
-    command = [
-        require_program("chromium"),
-        "--headless",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--disable-dev-shm-usage",
-        "--hide-scrollbars",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-        f"--user-data-dir={folder / 'profile'}",
-        *(["--no-sandbox"] if os.geteuid() == 0 else []),
-        *arguments,
-        url,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
 
 
-def asked(net_log: Path) -> set[str]:
-    """The host:port pairs of every http(s) request in a Chromium net log, but for what the browser wants for itself.
-
-    Its maker's hosts are not even looked up: the resolver rules above say so.
-    """
-    events = json.loads(net_log.read_text(encoding="utf-8"))["events"]
-    urls = {event.get("params", {}).get("url", "") for event in events}
-    hosts = {urlsplit(url).netloc for url in urls if url.startswith(("http://", "https://"))}
-    return {host for host in hosts if not host.endswith((".google.com", ".googleapis.com", ".gvt1.com", ".gstatic.com"))}
-
-
-def test_browser_shows_results_and_asks_our_server_alone(address: str, tmp_path: Path) -> None:
-    net_log = tmp_path / "net.json"
-    page = Document(browse(tmp_path, f"{address}?q=wolf+spider+mother", f"--log-net-log={net_log}", "--dump-dom"))
-    assert "Mothers with a load · The Wolf Spider Pages" in page.text("h2")
-    assert page.text("mark")
-    assert asked(net_log) == {urlsplit(address).netloc}
+@pytest.fixture
+def page(chromium: Browser, address: str) -> Browser:
+    """The start page, just opened, at desktop width."""
+    chromium.look(1280, 900)
+    chromium.asked.clear()
+    chromium.errors.clear()
+    chromium.open(address)
+    return chromium
 
 
-def test_browser_runs_nothing_of_a_hostile_page(address: str, tmp_path: Path) -> None:
-    net_log = tmp_path / "net.json"
-    page = Document(browse(tmp_path, f"{address}?q=venomous+paragraph", f"--log-net-log={net_log}", "--dump-dom"))
-    assert any(HOSTILE_TITLE in title for title in page.text("h2"))
-    assert page.text("title")[0] == "venomous paragraph · Lycosa"
-    assert page.all("img") == []
-    assert asked(net_log) == {urlsplit(address).netloc}
+def test_search_by_typing(page: Browser, address: str) -> None:
+    page.type_text("wolf spider mother")  # the field has the focus
+    page.press_enter()
+    assert page.evaluate(TITLES)[0] == "Mothers with a load · The Wolf Spider Pages"
+    assert page.evaluate("document.querySelector('input[name=q]').value") == "wolf spider mother"
+    assert page.evaluate("document.querySelectorAll('mark').length") > 0
+    assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
+    assert page.errors == []
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_screenshots(address: str, tmp_path: Path, width: int, height: int) -> None:
-    picture = tmp_path / "page.png"
-    browse(tmp_path, f"{address}?q=%E9%BE%99%E4%BA%95%E8%8C%B6", f"--screenshot={picture}", f"--window-size={width},{height}")
-    content = picture.read_bytes()
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    assert struct.unpack(">II", content[16:24]) == (width, height)
-    assert len(content) > 20_000  # an unstyled or empty page compresses to a fraction of this
+def test_choose_a_language_and_page_on(page: Browser) -> None:
+    page.evaluate("document.querySelector('select[name=lang]').value = 'ru'")
+    page.evaluate("document.querySelector('input[name=q]').focus()")
+    page.type_text("музей")
+    page.press_enter()
+    assert page.evaluate("document.querySelector('select[name=lang]').value") == "ru"
+    assert page.evaluate("[...document.querySelectorAll('h2')].every(title => title.lang === 'ru')") is True
+    first = page.evaluate(TITLES)
+    assert first
+    page.evaluate("document.querySelector('select[name=lang]').value = ''")
+    page.evaluate("document.querySelector('input[name=q]').value = 'lang:en'")
+    page.does("document.querySelector('form button').click()")
+    shown = page.evaluate(TITLES)
+    page.does("document.querySelector('a[rel=next]').click()")
+    assert page.evaluate("document.querySelector('[aria-current=page]').innerText") == "2"
+    assert not set(shown) & set(page.evaluate(TITLES))
+
+
+def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
+    page.asked.clear()
+    page.open(f"{address}?q=venomous+paragraph")
+    assert HOSTILE_TITLE in page.evaluate(TITLES)
+    assert page.evaluate("document.title") == "venomous paragraph · Lycosa"
+    assert page.evaluate("document.querySelectorAll('script, img, iframe, object, embed').length") == 0
+    assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
+
+
+def test_the_policy_stops_scripts_even_if_one_got_in(page: Browser) -> None:
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/beacon\">');"
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'document.title = \"owned\"'}))"
+    )
+    assert page.evaluate("document.title") == "Lycosa"
+    refused = [text for text in page.errors if "Content Security Policy" in text]
+    assert any("script" in text for text in refused)
+    assert any("/beacon" in text for text in refused)
+
+
+def test_the_measure_of_width_can_fail(page: Browser) -> None:
+    page.look(390, 800)
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<pre style=width:900px>wide</pre>')")
+    page.evaluate("document.querySelector('pre').style.width = '900px'")  # the policy drops the attribute
+    assert page.evaluate(WIDTH) > 390
+
+
+@pytest.mark.parametrize("query", ["", "龙井茶", "القمر", "lang:en", "nothinglikethis", "venomous", "x" * 300])
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_fits_the_window(page: Browser, address: str, query: str, width: int) -> None:
+    page.look(width, 800)
+    page.open(f"{address}?q={query}")
+    assert page.evaluate(WIDTH) <= width
+
+
+def test_right_to_left_reads_from_the_right(page: Browser, address: str) -> None:
+    page.open(f"{address}?q=القمر")
+    assert page.evaluate("getComputedStyle(document.querySelector('h2')).direction") == "rtl"
+    assert page.evaluate("getComputedStyle(document.querySelector('input[name=q]')).direction") == "rtl"
+    assert page.evaluate("getComputedStyle(document.querySelector('.address')).direction") == "ltr"
+
+
+@pytest.mark.parametrize(("width", "height", "dark"), [(1280, 900, False), (390, 844, False), (390, 844, True)])
+def test_light_and_dark(page: Browser, address: str, width: int, height: int, dark: bool) -> None:
+    page.look(width, height, dark=dark)
+    page.open(f"{address}?q=龙井茶")
+    picture = page.screenshot()
+    assert struct.unpack(">II", picture[16:24]) == (width, height)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(22, 21, 26)" if dark else "rgb(251, 249, 245)")
