@@ -57,8 +57,9 @@ class Transfer:
         "url",
     )
 
-    def __init__(self, guard: AddressGuard, detours: Sequence[Detour], max_header: int, max_body: int) -> None:
-        self.curl: Any = pycurl.Curl()
+    def __init__(self, curl: Any, guard: AddressGuard, detours: Sequence[Detour], max_header: int, max_body: int, fields: bytes) -> None:
+        """`fields`: the header fields that are sent, as bytes, with the empty line."""
+        self.curl = curl
         self.guard = guard
         self.detours = detours
         self.max_header = max_header
@@ -67,9 +68,12 @@ class Transfer:
         self.body: list[bytes] = []
         self.request = Request("")
         self.url: re.Match[str] | None = None
-        self.fields = b""
+        self.fields = fields
         self.custom_headers = False
         self.reset()
+        curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
+        curl.setopt(pycurl.WRITEFUNCTION, self.write)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, self.open_socket)
 
     def reset(self) -> None:
         """Make ready for the next request. The head's list stays the same object: its `append` is libcurl's callback."""

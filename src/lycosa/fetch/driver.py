@@ -1,0 +1,102 @@
+"""libcurl's multi handle, driven through its socket interface by one epoll set.
+
+Neither the number of connections nor the highest file descriptor matters, as it would with select: idle ones cost nothing.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from contextlib import suppress
+from typing import Any
+
+import pycurl
+
+
+def monotonic_ms() -> int:
+    """Waiting on sockets is real time, whatever clock dates the exchanges."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Driver:
+    """Runs easy handles side by side. After `add`, call `step` again and again; `done` tells which have ended."""
+
+    def __init__(self, connections: int) -> None:
+        """`connections`: how many idle ones are kept open at most, over all hosts."""
+        self._epoll = select.epoll()
+        self._watched: dict[int, int] = {}  # what epoll watches for each descriptor; 0: libcurl does not care now
+        self._timer_due: int | None = None
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self._multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_MULTIPLEX)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, connections)
+
+    def add(self, curl: Any) -> None:
+        self._multi.add_handle(curl)
+
+    def remove(self, curl: Any) -> None:
+        """Take a handle out, whether it has ended or not; if not, its connection (or HTTP/2 stream) is closed."""
+        self._multi.remove_handle(curl)
+
+    def step(self, until: int) -> None:
+        """Let libcurl work on what has happened, waiting for that until `until` (`monotonic_ms`), or less."""
+        now = monotonic_ms()
+        if self._timer_due is not None:
+            if now >= self._timer_due:
+                self._timer_due = None
+                self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+                if self._timer_due is not None:
+                    until = min(until, self._timer_due)
+            else:
+                until = min(until, self._timer_due)
+        for descriptor, events in self._epoll.poll(max(0, until - now) / 1000):
+            if not self._watched.get(descriptor):
+                self._forget(descriptor)
+                continue
+            action = pycurl.CSELECT_IN if events & select.EPOLLIN else 0
+            if events & select.EPOLLOUT:
+                action |= pycurl.CSELECT_OUT
+            if events & (select.EPOLLERR | select.EPOLLHUP):
+                action |= pycurl.CSELECT_ERR
+            self._multi.socket_action(descriptor, action)
+
+    def done(self) -> list[tuple[Any, int, str]]:
+        """(handle, result code, text) of those that have ended since the last call; 0 is success."""
+        ended: list[tuple[Any, int, str]] = []
+        left = 1
+        while left:
+            left, succeeded, failed = self._multi.info_read()
+            ended += [(curl, 0, "") for curl in succeeded]
+            ended += failed
+        return ended
+
+    def close(self) -> None:
+        """Close all connections. Handles must have been removed."""
+        self._multi.close()
+        self._epoll.close()
+
+    def _watch(self, what: int, descriptor: int, multi: object, data: object) -> None:
+        """libcurl says which events of a socket it waits for (callback).
+
+        "None" leaves epoll as it is: mostly the connection is used again at once. If an event comes meanwhile, or the
+        number names another socket by then, it is put right there.
+        """
+        if what == pycurl.POLL_REMOVE:
+            self._watched[descriptor] = 0
+            return
+        mask = (select.EPOLLIN if what & pycurl.POLL_IN else 0) | (select.EPOLLOUT if what & pycurl.POLL_OUT else 0)
+        self._watched[descriptor] = mask
+        try:
+            self._epoll.modify(descriptor, mask)
+        except FileNotFoundError:
+            self._epoll.register(descriptor, mask)
+
+    def _forget(self, descriptor: int) -> None:
+        self._watched.pop(descriptor, None)
+        with suppress(OSError):  # closed meanwhile: the kernel has forgotten it already
+            self._epoll.unregister(descriptor)
+
+    def _set_timer(self, timeout_ms: int) -> None:
+        """libcurl says when it wants to be called (callback); -1: not."""
+        self._timer_due = None if timeout_ms < 0 else monotonic_ms() + timeout_ms

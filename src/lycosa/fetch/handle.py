@@ -1,0 +1,63 @@
+"""An easy handle with everything set that is the same for all requests: what libcurl may do for us, and what it may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pycurl
+
+from lycosa.core.config import FetchSettings
+from lycosa.core.errors import ConfigError
+
+DNS_CACHE_S = 300
+"""How long libcurl keeps an address; the guard sees every address at every connection, so age is no danger."""
+
+_CERTIFICATE_FILES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where Linux systems keep the authorities they trust; the libcurl of the wheel was built for one of them only."""
+
+_HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
+
+
+def new_handle(settings: FetchSettings, authorities: str) -> Any:
+    """A handle for plain GET requests; `authorities` as `authorities_file` gives it."""
+    curl = pycurl.Curl()
+    curl.setopt(pycurl.NOSIGNAL, 1)
+    curl.setopt(pycurl.PROTOCOLS, _HTTP_ONLY)
+    curl.setopt(pycurl.FOLLOWLOCATION, 0)
+    curl.setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
+    curl.setopt(pycurl.PROXY, "")  # an empty proxy keeps libcurl from the environment's
+    curl.setopt(pycurl.NOPROXY, "*")
+    curl.setopt(pycurl.HTTP09_ALLOWED, 0)
+    curl.setopt(pycurl.PATH_AS_IS, 1)
+    curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)
+    curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)  # chunk framing stays in the body; libcurl still reads it to find the end
+    curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
+    curl.setopt(pycurl.PIPEWAIT, 1)  # rather a stream on the connection that is being opened than a second connection
+    curl.setopt(pycurl.CONNECTTIMEOUT_MS, settings.connect_timeout)
+    curl.setopt(pycurl.DNS_CACHE_TIMEOUT, DNS_CACHE_S)
+    curl.setopt(pycurl.SSL_VERIFYPEER, 1 if settings.verify_tls else 0)
+    curl.setopt(pycurl.SSL_VERIFYHOST, 2 if settings.verify_tls else 0)
+    if authorities:
+        curl.setopt(pycurl.CAINFO, authorities)
+    if settings.connect_to:
+        curl.setopt(pycurl.CONNECT_TO, list(settings.connect_to))
+    return curl
+
+
+def authorities_file(configured: str) -> str:
+    """The file of certificate authorities to trust; "" leaves it to libcurl.
+
+    Raises:
+        ConfigError: the configured one is no file.
+    """
+    if configured:
+        if not Path(configured).is_file():
+            raise ConfigError(f"fetch.ca_file: {configured} is not a file")
+        return configured
+    return next((path for path in _CERTIFICATE_FILES if Path(path).is_file()), "")
