@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -138,6 +139,18 @@ def test_one_of_many_creators_wins_and_all_use_the_same(tmp_path: Path) -> None:
     assert len(opened) == 6
     assert len({workspace.partitions for workspace in opened}) == 1
     assert os.listdir(tmp_path / "w") == [FILE]
+
+
+def test_a_place_that_cannot_be_written_is_refused_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError, match=r"/proc/nowhere/w cannot be made a workspace: .*; name another folder"):
+        Workspace.open_or_create("/proc/nowhere/w")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(WorkspaceError, match="No space left on device"):
+        Workspace.create(str(tmp_path / "w"))
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "data/../../x"])

@@ -119,7 +119,6 @@ class Claim:
         self._folders += 1
         relative = f"{DATA}/{self.entry:08d}-{self._folders}"
         absolute = self._storage.make_folder(relative, fresh=True)
-        self._storage.sync_folder(DATA)
         return DataFolder(self._folders, relative, absolute, new_attempt())
 
     def commit(

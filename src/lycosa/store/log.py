@@ -187,16 +187,16 @@ def decode_entry(content: bytes, number: int) -> Entry:
             number=_integer(document["number"]),
             claim=_integer(document["claim"]),
             worker=_text(document.get("worker", "")),
-            partitions=_partitions(document.get("partitions", [])),
-            files={table: tuple(map(_file_in, files)) for table, files in document.get("files", {}).items()},
-            warcs=tuple(map(_file_in, document.get("warcs", []))),
-            indexes=tuple(map(_file_in, document.get("indexes", []))),
-            replaces=tuple(map(_text, document.get("replaces", []))),
-            orphans=tuple(map(_text, document.get("orphans", []))),
-            inbox=tuple(map(_text, document.get("inbox", []))),
-            applied={int(partition): _integer(number) for partition, number in document.get("applied", {}).items()},
-            counters={name: _integer(count) for name, count in document.get("counters", {}).items()},
-            settings=dict(document.get("settings", {})),
+            partitions=_partitions(_list(document.get("partitions", []))),
+            files={table: tuple(map(_file_in, _list(files))) for table, files in _object(document.get("files", {})).items()},
+            warcs=tuple(map(_file_in, _list(document.get("warcs", [])))),
+            indexes=tuple(map(_file_in, _list(document.get("indexes", [])))),
+            replaces=tuple(map(_text, _list(document.get("replaces", [])))),
+            orphans=tuple(map(_text, _list(document.get("orphans", [])))),
+            inbox=tuple(map(_text, _list(document.get("inbox", [])))),
+            applied={int(partition): _integer(number) for partition, number in _object(document.get("applied", {})).items()},
+            counters={name: _integer(count) for name, count in _object(document.get("counters", {})).items()},
+            settings=_object(document.get("settings", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WorkspaceError(f"{where} is damaged: {type(error).__name__}: {error}; run `lycosa check`") from None
@@ -229,6 +229,18 @@ def _text(value: object) -> str:
 def _integer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} is not an object")
     return value
 
 

@@ -50,7 +50,7 @@ class LocalStorage:
         folder = os.path.dirname(target)
         aside = os.path.join(folder, f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
         try:
-            _write_synced(aside, content, mode)
+            _write(aside, content, mode, sync=True)
             try:
                 os.link(aside, target)
             except FileExistsError:
@@ -61,11 +61,11 @@ class LocalStorage:
         return True
 
     def replace(self, relative: str, content: bytes, *, mode: int = 0o644) -> None:
-        """Write a file that is not part of the protocol (owner.json), as a whole or not at all."""
+        """Write a file that is not part of the protocol (owner.json): whole for every reader, but not forced to disk."""
         target = self.path(relative)
         aside = os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
         try:
-            _write_synced(aside, content, mode)
+            _write(aside, content, mode, sync=False)
             os.replace(aside, target)
         finally:
             Path(aside).unlink(missing_ok=True)
@@ -92,10 +92,21 @@ class LocalStorage:
             return []
 
     def make_folder(self, relative: str, *, fresh: bool = False) -> str:
-        """Create a folder and its parents. With `fresh`, raises FileExistsError if it is there."""
-        target = self.path(relative)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.makedirs(target, exist_ok=not fresh)
+        """Create a folder and its parents, their names on disk. With `fresh`, raises FileExistsError if it is there."""
+        target = os.path.normpath(self.path(relative))
+        missing = []
+        parent = os.path.dirname(target)
+        while not os.path.isdir(parent):
+            missing.append(parent)
+            parent = os.path.dirname(parent)
+        for folder in (*reversed(missing), target):
+            try:
+                os.mkdir(folder)
+            except FileExistsError:
+                if not os.path.isdir(folder) or (fresh and folder == target):
+                    raise
+            else:
+                sync_folder(os.path.dirname(folder))
         return target
 
     def remove(self, relative: str) -> None:
@@ -152,10 +163,11 @@ def sync_folder(path: str) -> None:
         os.close(descriptor)
 
 
-def _write_synced(path: str, content: bytes, mode: int) -> None:
+def _write(path: str, content: bytes, mode: int, *, sync: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(descriptor, "wb", buffering=0) as file:
         view = memoryview(content)
         while view:
             view = view[file.write(view) :]
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())

@@ -56,7 +56,6 @@ class Workspace:
         if storage.size(FILE) is not None:
             raise WorkspaceError(f"{storage.root} is a workspace already: use it as it is, or name another folder (-w DIR)")
         _require_free(storage)
-        storage.make_folder(".")
         document = {
             "format": FORMAT,
             "created_at": format_time(SystemClock().now_ms()),
@@ -65,7 +64,12 @@ class Workspace:
             "normaliser": NORMALISER_VERSION,
             "suffix_list": bundled_suffix_list(),
         }
-        if not storage.create(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()):
+        try:
+            storage.make_folder(".")
+            created = storage.create(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+        except OSError as error:
+            raise WorkspaceError(f"{storage.root} cannot be made a workspace: {error.strerror}; name another folder with -w DIR") from None
+        if not created:
             raise WorkspaceError(f"{storage.root} was made a workspace by another process just now: call again to use it")
         return cls.open(root)
 
