@@ -6,6 +6,8 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.serve.app import create_app
@@ -186,6 +188,23 @@ def test_our_own_fault_is_a_problem_too(empty_workspace: str) -> None:
     assert response.headers["content-type"] == "application/problem+json"
     assert response.headers["content-security-policy"] == SECURITY_HEADERS["content-security-policy"]
     assert "ZeroDivision" not in response.text
+
+
+@pytest.mark.parametrize("path", ["/", "/?q=spider", "/api/v1/search?q=spider", "/static/style.css", "/healthz"])
+def test_head_is_get_without_the_body(client: Client, path: str) -> None:
+    head = client.request("HEAD", path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == client.get(path).headers["content-type"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(query=st.text(max_size=60), language=st.text(max_size=4), site=st.text(max_size=10), offset=st.integers(-1, 1001))
+def test_no_input_is_our_fault(client: Client, query: str, language: str, site: str, offset: int) -> None:
+    parameters: dict[str, str | int] = {"q": query, "lang": language, "site": site, "offset": offset}
+    assert client.get("/api/v1/search", params=parameters).status_code in (200, 422)
+    page = client.get("/", params={**parameters, "page": offset}, headers=HTML)
+    assert page.status_code in (200, 422)
+    Document(page.text)
 
 
 def test_openapi_describes_the_api(client: Client) -> None:

@@ -26,6 +26,7 @@ def test_serves_until_interrupted(workspace: str) -> None:
                 assert page.status_code == 200
                 assert "<mark>龙井茶</mark>" in page.text
                 assert "server" not in page.headers
+                assert client.head("/", params={"q": "龙井茶"}).content == b""
                 assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421
                 process.send_signal(signal.SIGINT)
             assert process.wait(timeout=15) == 0

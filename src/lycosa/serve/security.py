@@ -48,7 +48,8 @@ def host_of(header: str) -> str:
 
 
 class Guarded:
-    """ASGI middleware: refuses foreign Host headers with 421 and adds `SECURITY_HEADERS` to every HTTP answer."""
+    """ASGI middleware: refuses foreign Host headers with 421, adds `SECURITY_HEADERS` to every HTTP answer, and lets HEAD ask
+    for all that GET gives (RFC 9110 section 9.3.2; the server leaves the body out)."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] | None = None) -> None:
         self._app = app
@@ -72,4 +73,6 @@ class Guarded:
             answer = problem_response(421, "This server answers to its own address only", "The Host header names another machine.")
             await answer(scope, receive, send_guarded)
             return
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
         await self._app(scope, receive, send_guarded)
