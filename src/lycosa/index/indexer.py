@@ -70,12 +70,12 @@ class Indexer:
     """
 
     def __init__(self, root: str, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
+        self._lock: int | None = None
+        self._builder: IndexBuilder | None = None
         self._workspace = Workspace.open(root)
         self._settings = settings or IndexSettings()
         self._clock = clock or SystemClock()
         self._state = LogState(self._workspace.log)
-        self._lock: int | None = None
-        self._builder: IndexBuilder | None = None
         self._current: Generation | None = None
         self._collections: set[str] = set()
         self._dirty = False
@@ -84,6 +84,10 @@ class Indexer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        """An indexer that nobody closed must not keep the next one in this process out."""
         self.close()
 
     def update(self) -> IndexReport:

@@ -15,7 +15,7 @@ LONGEST_TERM_BYTES = 200
 _USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
 
 # "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most code search engines.
-_NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])(\+\+|#)(?![\w+#])|(?<!\S)\.(NET|Net|net)\b)")
+_NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])(\+\+)(?![\w+])|([CcFf])(#)(?![\w#])|(?<!\S)\.(?:NET|net)\b)")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 _ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
@@ -40,13 +40,15 @@ def compatible(text: str) -> str:
 
 def with_names(text: str) -> str:
     """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
-    if "++" in text or "#" in text or ".NET" in text or ".Net" in text or ".net" in text:
+    sharp = "#" in text and ("C#" in text or "c#" in text or "F#" in text or "f#" in text)
+    if sharp or "++" in text or ".NET" in text or ".net" in text:  # a search for the whole pattern costs ten times these
         return _NAME.sub(_spell, text)
     return text
 
 
 def _spell(match: re.Match[str]) -> str:
-    return match[1] + _SIGNS[match[2]] if match[1] else "dotnet"
+    letter, signs = match[1] or match[3], match[2] or match[4]
+    return letter + _SIGNS[signs] if letter else "dotnet"
 
 
 def plain(word: str) -> str:
