@@ -91,6 +91,7 @@ class CurlFetcher:
         transfer.started_at = self._clock.now_ms()
         transfer.started_ms = monotonic_ms()
         curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.REQUEST_TARGET, transfer.target())
         self._running[curl] = transfer
         self._driver.add(curl)
 

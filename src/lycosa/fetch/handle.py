@@ -24,6 +24,10 @@ _CERTIFICATE_FILES = (
 _HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 
 
+# Not set: PIPEWAIT. It makes a request wait for a connection of its host that is being opened, to share it; over HTTP/1.1 the
+# wait ends only when that connection's own request does, so one hanging page would hold up its whole host.
+
+
 def new_handle(settings: FetchSettings, authorities: str) -> Any:
     """A handle for plain GET requests; `authorities` as `authorities_file` gives it."""
     curl = pycurl.Curl()
@@ -38,7 +42,6 @@ def new_handle(settings: FetchSettings, authorities: str) -> Any:
     curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)
     curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)  # chunk framing stays in the body; libcurl still reads it to find the end
     curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
-    curl.setopt(pycurl.PIPEWAIT, 1)  # rather a stream on the connection that is being opened than a second connection
     curl.setopt(pycurl.CONNECTTIMEOUT_MS, settings.connect_timeout)
     curl.setopt(pycurl.DNS_CACHE_TIMEOUT, DNS_CACHE_S)
     curl.setopt(pycurl.SSL_VERIFYPEER, 1 if settings.verify_tls else 0)

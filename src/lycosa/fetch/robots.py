@@ -8,6 +8,7 @@ deciding line can be named.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from protego import Protego
@@ -34,7 +35,8 @@ _RULE = re.compile(r"(allow|dissallow|dissalow|disalow|diasllow|disallaw|disallo
 _DELAY = re.compile(r"crawl[- ]delay(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _SITEMAP = re.compile(r"site-?maps?(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_TOKEN = re.compile(r"[A-Za-z_-]+")
+_TOKEN = re.compile(r"[^\s/]+")
+_SPLITS_LINES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # for Python, and so for protego, but not for the RFC
 _SECONDS = re.compile(r"(\d{1,12}(?:\.\d{0,6})?|\.\d{1,6})(?!\S)")
 
 
@@ -89,8 +91,7 @@ class Robots:
         self._delay_ms = groups.delay_ms()
         self._sitemaps = groups.sitemaps
         self._everything: bool | None = None if self._rules else True
-        text = "\n".join(f"{'Allow' if rule.allow else 'Disallow'}: {rule.pattern}" for rule in self._rules)
-        self._matcher = Protego.parse(f"User-agent: *\n{text}\n") if self._rules else None
+        self._matcher = _matcher(self._rules) if self._rules else None
 
     @classmethod
     def everything(cls) -> Robots:
@@ -114,7 +115,7 @@ class Robots:
     def line(self, url: str) -> str:
         """The line that decides about a URL: of those that match and agree with the verdict, the longest. "" if none does."""
         allowed = self.allowed(url)
-        matching = [rule for rule in self._rules if rule.allow == allowed and _matches(rule.pattern, url)]
+        matching = [rule for rule in self._rules if rule.allow == allowed and _matches(rule, url)]
         return max(matching, key=lambda rule: len(rule.pattern)).line if matching else ""
 
     def crawl_delay_ms(self) -> int | None:
@@ -126,8 +127,18 @@ class Robots:
         return list(self._sitemaps)
 
 
-def _matches(pattern: str, url: str) -> bool:
-    return not Protego.parse(f"User-agent: *\nDisallow: {pattern}\n").can_fetch(url, "*")
+def _matcher(rules: Iterable[_Rule]) -> Protego:
+    lines = [f"{'Allow' if rule.allow else 'Disallow'}: {_SPLITS_LINES.sub(_percent, rule.pattern)}" for rule in rules]
+    return Protego.parse("\n".join(["User-agent: *", *lines]))
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())
+
+
+def _matches(rule: _Rule, url: str) -> bool:
+    """Whether a rule's pattern matches, whatever it then says: alone and as a Disallow it would forbid the URL."""
+    return not _matcher([rule._replace(allow=False)]).can_fetch(url, "*")
 
 
 class _Groups:
@@ -147,7 +158,10 @@ class _Groups:
         agents: set[str] = set()
         delay_agents: set[str] = set()
         in_rules = after_delay = False
-        for line in _LINE_END.split(body.removeprefix("\ufeff")[:MAX_ROBOTS_BYTES]):
+        lines = _LINE_END.split(body.removeprefix("\ufeff")[:MAX_ROBOTS_BYTES])
+        if len(body) >= MAX_ROBOTS_BYTES:
+            lines.pop()  # half an Allow would allow too much
+        for line in lines:
             text = line.partition("#")[0].strip()
             if not text:
                 continue
@@ -176,10 +190,12 @@ class _Groups:
 
     def _agent(self, value: str) -> str:
         """`*`, our token, or "" for everybody else's."""
-        if value.startswith("*"):
-            return "*"
         match = _TOKEN.match(value)
-        return self._token if match and match[0].lower() == self._token else ""
+        if match is None:
+            return ""
+        if match[0] == "*":
+            return "*"
+        return self._token if match[0].strip("*").lower() == self._token else ""
 
     def _group(self) -> str:
         return self._token if self._token in self._found else "*"

@@ -137,13 +137,16 @@ class Transfer:
     def head_size(self) -> int:
         return sum(map(len, self.head))
 
+    def target(self) -> str:
+        """Path and query as the URL has them. libcurl is given them besides the URL, for it would rewrite percent-escapes."""
+        assert self.url is not None
+        path = self.url[3]
+        return path if path[:1] == "/" else "/" + path
+
     def request_head(self) -> bytes:
         """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as archives want them)."""
         assert self.url is not None
-        path = self.url[3]
-        if path[:1] != "/":
-            path = "/" + path
-        return f"GET {path} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
+        return f"GET {self.target()} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
 
     def final_head(self) -> bytes:
         """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if it is not whole."""

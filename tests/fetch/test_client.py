@@ -1,0 +1,333 @@
+"""The fetcher itself: what it sends, what it keeps, when it stops; its table of libcurl's errors."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pycurl
+import pytest
+
+from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.config import FetchSettings
+from lycosa.core.errors import ConfigError, FetchError
+from lycosa.core.records import Exchange, Request
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.decode import decode_body
+from lycosa.fetch.failure import CURL_ERRORS, connect_error, curl_error
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.transfer import split_url
+from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
+from tests.servers.hostile import GOOD_PAGES, HostileServer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as running:
+        yield running
+
+
+class CountingGuard(AddressGuard):
+    """Counts the connections that are opened."""
+
+    dials = 0
+
+    def permits(self, ip: str, port: int, host: str) -> bool:
+        self.dials += 1
+        return super().permits(ip, port, host)
+
+
+@contextmanager
+def listener(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """A raw server that answers every connection with the same bytes: its origin, and the bytes that arrived."""
+    received: list[bytes] = []
+
+    def serve(listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                data = b""
+                while not data.endswith(b"\r\n\r\n"):
+                    piece = connection.recv(65_536)
+                    if not piece:
+                        break
+                    data += piece
+                received.append(data)
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", received
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join(5)
+
+
+def allowed(origin: str) -> list[tuple[str, int]]:
+    host, port = origin.removeprefix("http://").split(":")
+    return [(host, int(port))]
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/a/../b/./c", "//double//slashes", "/%7e%2F%zz", "/a?b=c&d=%20", "/?", "/a;b,c'd(e)!*$&+=:@~", "?query", "", '/"<>^`{|}\\'],
+)  # fmt: skip
+def test_the_recorded_request_is_the_one_that_arrived(path: str) -> None:
+    with (
+        listener(OK) as (origin, received),
+        open_fetcher(allowed(origin), accept_language="de, en;q=0.5", contact="https://me.test/") as fetcher,
+    ):
+        exchange = fetch(fetcher, origin + path, ("If-None-Match", '"abc"'), ("Referer", "http://x.test/"))
+    assert exchange.status == 200
+    assert received == [exchange.request_head]
+    sent = path if path.startswith("/") else "/" + path
+    assert exchange.request_head.split(b"\r\n") == [
+        f"GET {sent} HTTP/1.1".encode(),
+        f"Host: {origin.removeprefix('http://')}".encode(),
+        b"User-Agent: lycosa/0.1.0 (+https://me.test/)",
+        b"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+        b"Accept-Encoding: gzip, deflate, br, zstd",
+        b"Accept-Language: de, en;q=0.5",
+        b'If-None-Match: "abc"',
+        b"Referer: http://x.test/",
+        b"",
+        b"",
+    ]
+
+
+def test_headers_of_one_request_are_not_sent_with_the_next() -> None:
+    with listener(OK) as (origin, received), open_fetcher(allowed(origin)) as fetcher:
+        first = fetch(fetcher, origin + "/1", ("If-None-Match", '"x"'))
+        second = fetch(fetcher, origin + "/2")
+    assert received == [first.request_head, second.request_head]
+    assert (b"If-None-Match" in received[0], b"If-None-Match" in received[1]) == (True, False)
+
+
+def test_values_that_would_break_the_request_are_left_out() -> None:
+    with listener(OK) as (origin, received), open_fetcher(allowed(origin)) as fetcher:
+        exchange = fetch(
+            fetcher, origin + "/", ("If-None-Match", '"a"\r\nEvil: yes'), ("If-Modified-Since", ""), ("X-Utf", "é"), ("X-Nul", "a\x00b")
+        )
+    assert received == [exchange.request_head]
+    assert b"Evil" not in received[0]
+    assert b"If-Modified-Since" not in received[0]
+    assert b"X-Nul" not in received[0]
+    assert "X-Utf: é".encode() in received[0]
+
+
+def test_the_answer_is_kept_byte_for_byte() -> None:
+    head = b"HTTP/1.1 200  Odd  Reason \r\nX-A:b\r\nx-a:   c  \r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"3;x=y\r\nabc\r\n0\r\nTrailer: t\r\n\r\n"
+    with listener(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + head + body) as (origin, _), open_fetcher(allowed(origin)) as fetcher:
+        exchange = fetch(fetcher, origin + "/")
+    assert (exchange.response_head, exchange.body) == (head, body)
+    assert decode_body(exchange, 100).payload == b"abc"
+
+
+def test_what_is_said_of_an_exchange(server: HostileServer) -> None:
+    token = object()
+    clock = ManualClock(1_234_567)
+    with CurlFetcher(short_limits(), AddressGuard(server.allowed()), clock) as fetcher:
+        fetcher.start(Request(f"{server.origin('good')}/page/1", kind="check", token=token))
+        assert fetcher.active == 1
+        done: list[Exchange] = []
+        while not done:
+            done = fetcher.wait(1000)
+        assert fetcher.active == 0
+        assert fetcher.wait(1000) == []
+    [exchange] = done
+    assert exchange.token is token
+    assert (exchange.kind, exchange.started_at, exchange.protocol, exchange.ip) == (
+        "check",
+        1_234_567,
+        "http/1.1",
+        server.addresses["good"],
+    )
+    assert 0 <= exchange.first_byte_ms <= exchange.duration_ms + 1
+
+
+def test_connections_are_reused(server: HostileServer) -> None:
+    guard = CountingGuard(server.allowed())
+    with CurlFetcher(short_limits(), guard, SystemClock()) as fetcher:
+        for number in range(1, 11):
+            assert fetch(fetcher, f"{server.origin('good')}/page/{number}").status == 200
+        assert guard.dials == 1
+        assert len(run(fetcher, [Request(f"{server.origin('good')}/page/{number}") for number in range(1, 11)], at_once=3)) == 10
+        assert guard.dials == 3
+
+
+def test_stop_ends_all_and_the_fetcher_goes_on(server: HostileServer) -> None:
+    with open_fetcher(server.allowed()) as fetcher:
+        for name in ("hang-before-headers", "hang-after-headers", "hang-in-body"):
+            fetcher.start(Request(server.url(name), token=name))
+        started = time.monotonic()
+        while time.monotonic() < started + 0.3:
+            assert fetcher.wait(50) == []
+        fetcher.stop()
+        assert fetcher.active == 3
+        done = {str(exchange.token): exchange for exchange in fetcher.wait(1000)}
+        assert fetcher.active == 0
+        assert time.monotonic() < started + 1
+        assert {exchange.error for exchange in done.values()} == {"interrupted"}
+        assert (done["hang-before-headers"].status, done["hang-before-headers"].truncated) == (0, "")
+        assert (done["hang-in-body"].status, done["hang-in-body"].truncated) == (200, "disconnect")
+        assert done["hang-in-body"].body
+        assert fetch(fetcher, f"{server.origin('good')}/").status == 200
+
+
+def test_a_hanging_page_does_not_hold_up_its_own_host(server: HostileServer) -> None:
+    with open_fetcher(server.allowed()) as fetcher:
+        fetcher.start(Request(server.url("hang-before-headers")))
+        fetcher.start(Request(server.url("no-reason"), token="good"))
+        assert [exchange.token for exchange in fetcher.wait(1000)] == ["good"]
+
+
+def test_wait_gives_back_in_time_and_at_once_with_the_first(server: HostileServer) -> None:
+    with open_fetcher(server.allowed()) as fetcher:
+        started = time.monotonic()
+        assert fetcher.wait(5000) == []  # nothing is under way
+        assert time.monotonic() < started + 0.2
+        fetcher.start(Request(server.url("hang-before-headers")))
+        assert fetcher.wait(0) == []
+        started = time.monotonic()
+        assert fetcher.wait(200) == []
+        assert 0.19 < time.monotonic() - started < 0.5
+        fetcher.start(Request(f"{server.origin('good')}/"))
+        started = time.monotonic()
+        assert [exchange.status for exchange in fetcher.wait(5000)] == [200]
+        assert time.monotonic() < started + 0.5
+
+
+def test_closing_in_the_middle_leaves_nothing_open(server: HostileServer) -> None:
+    with open_fetcher(server.allowed()) as fetcher:
+        fetch(fetcher, f"{server.origin('good')}/")  # what libcurl and Python open once stays open
+    before = len(os.listdir("/proc/self/fd"))
+    client_ends = open_fetcher(server.allowed())
+    for name in ("hang-before-headers", "hang-in-body", "slow-drip"):
+        client_ends.start(Request(server.url(name)))
+    client_ends.wait(100)
+    client_ends.close()
+    deadline = time.monotonic() + 5  # the server's ends are in this process too
+    while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_more_connections_than_select_could_watch(server: HostileServer) -> None:
+    """1,100 files open beforehand push every socket past 1,023."""
+    resource_files = [open(os.devnull) for _ in range(1100)]  # noqa: SIM115
+    try:
+        with open_fetcher(server.allowed()) as fetcher:
+            done = run(fetcher, [Request(f"{server.origin('good')}/page/{number}") for number in range(1, GOOD_PAGES + 1)], at_once=8)
+    finally:
+        for file in resource_files:
+            file.close()
+    assert [exchange.status for exchange in done] == [200] * GOOD_PAGES
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [("ftp://a.test/", "unsupported_scheme"), ("file:///etc/passwd", "unsupported_scheme"), ("javascript:1", "unsupported_scheme"),
+     ("", "unsupported_scheme"), ("http://a.test/é", "internal"), ("http://a.test/ x", "internal"), ("http://u:p@a.test/", "internal"),
+     ("http://a.test/#f", "internal"), ("http://a.test/\r\nEvil: 1", "internal"), ("http:///", "internal"), ("http://a$b.test/", "dns"),
+     ("http://nowhere.invalid/", "dns"), ("http://[::g]/", "dns"), ("http://a.test:99999/", "dns")],
+)  # fmt: skip
+def test_what_cannot_be_fetched_is_an_outcome_too(url: str, error: str) -> None:
+    with open_fetcher([]) as fetcher:
+        exchange = fetch(fetcher, url)
+    assert (exchange.status, exchange.error, exchange.request_head) == (0, error, b"")
+    assert exchange.error_text
+
+
+def test_a_closed_port() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with open_fetcher([("127.0.0.1", port)]) as fetcher:
+            assert fetch(fetcher, f"http://127.0.0.1:{port}/").error == "connect_refused"
+
+
+def test_a_port_that_never_accepts() -> None:
+    """A full backlog: the kernel drops the greeting."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        time.sleep(0.05)
+        with open_fetcher([("127.0.0.1", port)], connect_timeout="300ms") as fetcher:
+            exchange = fetch(fetcher, f"http://127.0.0.1:{port}/")
+        for filler in fillers:
+            filler.close()
+    assert (exchange.error, exchange.request_head) == ("connect_timeout", b"")
+    assert 250 < exchange.duration_ms < 1500
+
+
+def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not() -> None:
+    for size, truncated in ((2048, ""), (2049, "length")):
+        with listener(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * size) as (origin, _), open_fetcher(allowed(origin), max_body="2KiB") as fetcher:
+            exchange = fetch(fetcher, origin + "/")
+        assert (exchange.status, exchange.error, exchange.truncated, len(exchange.body)) == (200, "", truncated, 2048)
+
+
+def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: object, server: HostileServer) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1/")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with open(f"{tmp_path}/.netrc", "w") as netrc:
+        netrc.write(f"machine {server.addresses['good']} login me password secret\n")
+    with open_fetcher(server.allowed()) as fetcher:
+        fetch(fetcher, server.url("cookie-storm"))
+        fetch(fetcher, server.url("cookie-storm"))
+        assert fetch(fetcher, f"{server.origin('good')}/").status == 200
+    for request in (*server.requests("good"), *server.requests()):
+        assert b"Authorization" not in request.head
+        assert b"Cookie" not in request.head
+
+
+@pytest.mark.parametrize("changes", [{"user_agent": "a\r\nb"}, {"contact": "x\ny"}, {"accept_language": "\x00"}, {"ca_file": "/nowhere"}])
+def test_settings_that_cannot_work_are_refused(changes: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="fetch"):
+        CurlFetcher(FetchSettings.model_validate(changes), AddressGuard(), SystemClock())
+
+
+def test_every_curl_error_has_its_meaning() -> None:
+    assert set(CURL_ERRORS.values()) <= set(FetchError)
+    assert curl_error(12345) is FetchError.INTERNAL
+    assert (connect_error(111), connect_error(101)) == (FetchError.CONNECT_REFUSED, FetchError.CONNECT)
+    for name, error in {
+        "E_COULDNT_RESOLVE_HOST": FetchError.DNS,
+        "E_WEIRD_SERVER_REPLY": FetchError.BAD_HTTP,
+        "E_PARTIAL_FILE": FetchError.INCOMPLETE,
+        "E_OPERATION_TIMEDOUT": FetchError.CONNECT_TIMEOUT,
+        "E_SSL_CONNECT_ERROR": FetchError.TLS,
+        "E_GOT_NOTHING": FetchError.EMPTY_REPLY,
+        "E_RECV_ERROR": FetchError.RESET,
+        "E_PEER_FAILED_VERIFICATION": FetchError.TLS_CERTIFICATE,
+        "E_HTTP2": FetchError.HTTP2,
+    }.items():
+        assert curl_error(getattr(pycurl, name.replace("WEIRD", "FTP_WEIRD"))) is error, name
+
+
+def test_urls_are_taken_apart() -> None:
+    match = split_url("https://user.test:81/a/b?c")
+    assert match is not None
+    assert match.groups() == ("https", "user.test:81", "/a/b?c")
+    assert split_url("https://a.test") is not None
+    for url in ("HTTP://a.test/", "https//a.test", "https://", "https://a.test/\n", "https://a b/"):
+        assert split_url(url) is None
