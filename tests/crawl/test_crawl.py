@@ -169,7 +169,10 @@ def test_robots_redirects_are_followed_to_another_host(serve: ServeWeb, run: Run
 
 def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None:
     hops = "".join(f"location = /hop{number} {{ return 302 /hop{number + 1}; }}\n" for number in range(15))
-    rules = hops + "location = /once { return 301 /end.html; }\nlocation = /loop { return 302 /loop; }\nlocation = /out { return 301 http://127.0.3.9/; }"
+    rules = (
+        hops
+        + "location = /once { return 301 /end.html; }\nlocation = /loop { return 302 /loop; }\nlocation = /out { return 301 http://127.0.3.9/; }"
+    )
     web = serve({"/index.html": page("/once", "/hop0", "/loop", "/out"), "/end.html": page()}, extra=[rules])
     crawled = run(web.url())
     states = crawled.states()
@@ -182,7 +185,11 @@ def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None
     row = next(row for row in crawled.rows("pages") if str(row["url"]).endswith("/end.html"))
     assert str(row["redirect_from"]).endswith("/once")
     assert crawled.progress.refused["scope"] == 1
-    links = {(str(row["source"]).rsplit("/", 1)[1], str(row["target"]).rsplit("/", 1)[1]) for row in crawled.rows("links") if row["kind"] == "redirect"}
+    links = {
+        (str(row["source"]).rsplit("/", 1)[1], str(row["target"]).rsplit("/", 1)[1])
+        for row in crawled.rows("links")
+        if row["kind"] == "redirect"
+    }
     assert ("once", "end.html") in links
     assert_counts_add_up(crawled)
 
@@ -229,7 +236,9 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(serve: ServeW
 
 
 def test_gone_and_other_answers(serve: ServeWeb, run: RunCrawl) -> None:
-    rules = "location = /gone { return 410; } location = /odd { return 418; } location = /image.png { default_type image/png; return 200 x; }"
+    rules = (
+        "location = /gone { return 410; } location = /odd { return 418; } location = /image.png { default_type image/png; return 200 x; }"
+    )
     web = serve({"/index.html": page("/gone", "/missing", "/odd", "/image.png")}, extra=[rules])
     crawled = run(web.url())
     assert crawled.states() == {

@@ -47,7 +47,9 @@ def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(ser
     assert len(ENDPOINTS) >= 40
     home, good = f"{server.origin()}/", f"{server.origin('good')}/"
     # A busy answer with a long Retry-After rests the whole host, as it should; those have a test of their own.
-    crawled = run(home, good, settings=QUICK, connections_per_host=8, depth=GOOD_PAGES + 2, delay="1ms", deny=[BUSY, r"/links/\d\d"], index=True)
+    crawled = run(
+        home, good, settings=QUICK, connections_per_host=8, depth=GOOD_PAGES + 2, delay="1ms", deny=[BUSY, r"/links/\d\d"], index=True
+    )
     assert crawled.progress.ended == "finished"
     outcomes = _outcomes(crawled)
     rows = {str(row["url"]): row for row in crawled.rows("urls")}

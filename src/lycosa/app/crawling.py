@@ -109,9 +109,7 @@ def crawl(
                 follower.stop()
 
 
-def _take_up(
-    worker: Worker, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...], clock: Clock, failed_before: int
-) -> None:
+def _take_up(worker: Worker, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...], clock: Clock, failed_before: int) -> None:
     """Load what is committed, admit the seeds, then replay what is only archived (a first run may have died uncommitted)."""
     tables = LiveTables(workspace)
     load(worker, tables, clock.now_ms(), clock.monotonic_ms())

@@ -83,7 +83,12 @@ def _in_collection(row: dict[str, Any], entry: _Entry | None, domains: Domains) 
 
 
 def _unknown(name: str, entry: _Entry, url: str, domains: Domains) -> dict[str, object]:
-    return {"collection": name, "state": None, "why": "never admitted: no link to it was followed, or it was refused", **_scope(url, entry, domains)}
+    return {
+        "collection": name,
+        "state": None,
+        "why": "never admitted: no link to it was followed, or it was refused",
+        **_scope(url, entry, domains),
+    }
 
 
 def _scope(url: str, entry: _Entry | None, domains: Domains) -> dict[str, object]:
@@ -136,4 +141,3 @@ def _same_text(tables: LiveTables, page: pl.DataFrame, url: str) -> list[str]:
         return []
     same = tables.scan("pages").filter((pl.col("text_digest") == page["text_digest"][0]) & (pl.col("url") != url))
     return sorted(same.select("url").head(_MOST).collect()["url"].to_list())
-

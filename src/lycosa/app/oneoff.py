@@ -111,7 +111,9 @@ def read_page(exchange: Exchange, settings: FetchSettings) -> Page:
 
 def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exchange:
     """A file on disk as if it had been fetched."""
-    head = f"HTTP/1.1 200 OK\r\n{f'Content-Type: {content_type}' + chr(13) + chr(10) if content_type else ''}\r\n".encode("latin-1", "replace")
+    head = f"HTTP/1.1 200 OK\r\n{f'Content-Type: {content_type}' + chr(13) + chr(10) if content_type else ''}\r\n".encode(
+        "latin-1", "replace"
+    )
     try:
         address = normalise(url)
     except UsageError:

@@ -52,7 +52,9 @@ def tables_page() -> str:
     parts = [_FORMATS_TABLES_HEAD]
     for table in TABLES.values():
         rows = ["| column | type | meaning |", "|---|---|---|"]
-        rows += [f"| `{column.name}` | {column.type}{' or null' if column.nullable else ''} | {column.meaning} |" for column in table.columns]
+        rows += [
+            f"| `{column.name}` | {column.type}{' or null' if column.nullable else ''} | {column.meaning} |" for column in table.columns
+        ]
         parts.append(f"## {table.name}\n\n{table.meaning}\n\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 

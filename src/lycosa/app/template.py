@@ -15,13 +15,17 @@ _SECTIONS = ("fetch", "crawl", "index", "serve")
 
 def configuration_template() -> str:
     """Every setting with its description, commented out at its default; one collection as an example."""
-    parts = ["# Lycosa's configuration. Every setting is shown at its default: remove the # and change it.\n# Durations and sizes carry their unit.\n"]
+    parts = [
+        "# Lycosa's configuration. Every setting is shown at its default: remove the # and change it.\n# Durations and sizes carry their unit.\n"
+    ]
     config = Config()
     for section in _SECTIONS:
         model = getattr(config, section)
         parts.append(f"[{section}]\n" + "\n".join(setting_lines(type(model), model)))
     example = Collection()
-    parts.append("# A collection is a named task; repeat the section for more.\n# [[collection]]\n" + "\n".join(setting_lines(Collection, example)))
+    parts.append(
+        "# A collection is a named task; repeat the section for more.\n# [[collection]]\n" + "\n".join(setting_lines(Collection, example))
+    )
     text = "\n".join(parts)
     parse_config(text)
     return text

@@ -29,9 +29,9 @@ from lycosa.archive.record import (
     warc_date,
 )
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import VERSION
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
+from lycosa.core.version import VERSION
 
 RevisitTarget = Revisited
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from types import FrameType
@@ -24,6 +25,9 @@ from lycosa.cli.common import (
 )
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size, parse_duration_ms
+
+_HOST = re.compile(r"[\w.-]+(:\d+)?(/|\?|$)")
+"""`example.org/x` and `localhost:8000` are meant as http URLs; `mailto:x@y` is not."""
 
 if TYPE_CHECKING:
     from lycosa.core.config import Collection, Config
@@ -72,7 +76,7 @@ def command(
 
 def _seeds(urls: list[str], file: str) -> tuple[str, ...]:
     typed = [*urls, *(read_lines(file) if file else ())]
-    return tuple(url if "://" in url else f"http://{url}" for url in typed)
+    return tuple(f"http://{url}" if _HOST.match(url) else url for url in typed)
 
 
 def _collection(config: Config, name: str, *, depth: int | None, delay: str, scope: str) -> Collection:

@@ -62,7 +62,9 @@ def _print(facts: Mapping[str, Any]) -> None:
             )
         )
     for page in facts["page"]:
-        rows.append(("page", f"{page['title'] or '(no title)'} [{page['language'] or '?'} {page['language_score']:.2f}, {page['charset']}]"))
+        rows.append(
+            ("page", f"{page['title'] or '(no title)'} [{page['language'] or '?'} {page['language_score']:.2f}, {page['charset']}]")
+        )
         if not page["may_index"]:
             rows.append(("", "the page says noindex: it is not in the index"))
         if page["faults"]:

@@ -52,4 +52,7 @@ def warc(
         return
     for path in report.files:
         print(path)
-    print(f"{report.captures:,} captures in {len(report.files)} files, {format_size(report.bytes)}" + (f"; {report.kept} files were there already" if report.kept else ""))
+    print(
+        f"{report.captures:,} captures in {len(report.files)} files, {format_size(report.bytes)}"
+        + (f"; {report.kept} files were there already" if report.kept else "")
+    )

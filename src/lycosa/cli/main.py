@@ -8,8 +8,8 @@ import sys
 import typer
 
 from lycosa.cli import check, crawl, demo, explain, export, fetch, index, init, parse, reparse, robots, search, serve, sql, status
-from lycosa.core.config import VERSION
 from lycosa.core.errors import LycosaError
+from lycosa.core.version import VERSION
 
 app = typer.Typer(
     name="lycosa",

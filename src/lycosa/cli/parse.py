@@ -46,7 +46,10 @@ def command(
                 ("title", page.title),
                 ("headline", page.headline),
                 ("description", page.description),
-                ("language", f"{page.language or 'unknown'} ({page.language_score:.2f})" + "".join(f", {code}" for code in page.other_languages)),
+                (
+                    "language",
+                    f"{page.language or 'unknown'} ({page.language_score:.2f})" + "".join(f", {code}" for code in page.other_languages),
+                ),
                 ("charset", page.charset),
                 ("canonical", page.canonical or ""),
                 ("robots", ("index" if page.may_index else "noindex") + ", " + ("follow" if page.may_follow else "nofollow")),

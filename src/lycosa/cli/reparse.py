@@ -29,7 +29,9 @@ def command(
     if json_output:
         print_json(asdict(report))
         return
-    print(f"{report.pages:,} pages parsed again; {report.changed:,} read otherwise than before, {report.text_changed:,} of them in their text")
+    print(
+        f"{report.pages:,} pages parsed again; {report.changed:,} read otherwise than before, {report.text_changed:,} of them in their text"
+    )
     if report.unreadable:
         print(f"{report.unreadable:,} could not be understood now and keep their rows")
 

@@ -45,7 +45,10 @@ def command(
         means = {"allow_all": "there is none: all is allowed", "deny_all": "it cannot be had: nothing is allowed"}.get(verdict, "")
         rows = [
             ("robots.txt", f"{facts['robots']} (HTTP {entry.status or 'no answer'}) {means}"),
-            (target, f"{'allowed' if allowed else 'not allowed'} for {facts['token']}" + (f", by {facts['line']}" if facts["line"] else "")),
+            (
+                target,
+                f"{'allowed' if allowed else 'not allowed'} for {facts['token']}" + (f", by {facts['line']}" if facts["line"] else ""),
+            ),
             ("Crawl-delay", format_duration(delay) if delay is not None else "none"),
             *(("Sitemap", address) for address in robots.sitemaps()),
         ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace_root
+from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, table, workspace_root
+
+_MOST, _WIDE, _CELL = 100, 8, 500
+"""Rows shown, columns from which a row is shown as a block, characters of a value in such a block."""
 
 
 def command(
@@ -30,6 +33,25 @@ def command(
     if csv:
         sys.stdout.write(answer.write_csv())
         return
-    with pl.Config(tbl_rows=200, tbl_cols=-1, tbl_width_chars=200, fmt_str_lengths=120, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
-        print(answer)
-    print(f"{answer.height:,} rows" + (", the first and last 100 are shown; --json or --csv prints all" if answer.height > 200 else ""), file=sys.stderr)
+    if answer.width > _WIDE:
+        _print_records(answer.head(_MOST).to_dicts())
+    else:
+        with pl.Config(
+            tbl_rows=_MOST,
+            tbl_cols=-1,
+            tbl_width_chars=200,
+            fmt_str_lengths=120,
+            tbl_hide_dataframe_shape=True,
+            tbl_hide_column_data_types=True,
+        ):
+            print(answer.head(_MOST))
+    print(
+        f"{answer.height:,} rows" + (f", the first {_MOST} are shown; --json or --csv prints all" if answer.height > _MOST else ""),
+        file=sys.stderr,
+    )
+
+
+def _print_records(rows: list[dict[str, Any]]) -> None:
+    """A wide row is a block of lines, one a column."""
+    for row in rows:
+        print(table([(name, str(value)[:_CELL]) for name, value in row.items()], "") + "\n")

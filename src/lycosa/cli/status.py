@@ -51,10 +51,23 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
     if status["pages_per_second"]:
         rows.append(("rate", f"{status['pages_per_second']:,} exchanges a second from first to last"))
     index = status["index"]
-    behind = "" if index is None or index["log_entry"] >= status["log_entry"] else f", behind by {status['log_entry'] - index['log_entry']} log entries"
-    rows.append(("index", f"{index['documents']:,} documents, generation {index['generation']}{behind}" if index else "none yet: `lycosa index` builds it"))
+    behind = (
+        ""
+        if index is None or index["log_entry"] >= status["log_entry"]
+        else f", behind by {status['log_entry'] - index['log_entry']} log entries"
+    )
+    rows.append(
+        (
+            "index",
+            f"{index['documents']:,} documents, generation {index['generation']}{behind}"
+            if index
+            else "none yet: `lycosa index` builds it",
+        )
+    )
     for entry in status["collections"]:
-        states = counts({key: value for key, value in entry.items() if key not in ("collection", "pages", "newest") and isinstance(value, int)})
+        states = counts(
+            {key: value for key, value in entry.items() if key not in ("collection", "pages", "newest") and isinstance(value, int)}
+        )
         rows.append((f"collection {entry['collection']}", f"{entry.get('pages', 0):,} pages; URLs: {states}"))
     print(table(rows, ""))
     shown = status["hosts"]["largest"][:hosts]

@@ -15,8 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.units import format_duration, parse_duration_ms, parse_size, write_size
-
-VERSION = "0.1.0"
+from lycosa.core.version import VERSION
 
 
 def _duration(value: object) -> object:

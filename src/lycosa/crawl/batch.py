@@ -44,9 +44,7 @@ class Batch:
         """Append to the open WARC; when this returns the exchange survives kill -9. Fills the visit's archive fields."""
         if self._warc is None:
             folder = self._open_folder()
-            self._warc = WarcWriter(
-                Path(folder.absolute) / WARC_NAME, relative_path=f"{folder.relative}/{WARC_NAME}", info=self._info
-            )
+            self._warc = WarcWriter(Path(folder.absolute) / WARC_NAME, relative_path=f"{folder.relative}/{WARC_NAME}", info=self._info)
         self._warc.append(exchange, visit)
         self._archived.append(visit)
         self.exchanges += 1
@@ -106,4 +104,3 @@ class Batch:
         if self._folder is None:
             self._folder = self._claim.next_folder()
         return self._folder
-

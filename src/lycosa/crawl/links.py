@@ -103,9 +103,7 @@ class LinkGate:
             redirect_from=source.redirect_from or source.id.url,
         )
 
-    def admit(
-        self, target: str, depth: int, now_ms: int, *, referrer: str, redirects: int = 0, redirect_from: str = ""
-    ) -> Refusal | None:
+    def admit(self, target: str, depth: int, now_ms: int, *, referrer: str, redirects: int = 0, redirect_from: str = "") -> Refusal | None:
         """Admit one normalised URL, or count why not."""
         if len(self._verdicts) >= _CACHED_LINKS:
             self._verdicts.clear()

@@ -43,7 +43,7 @@ class Progress:
             "hosts": self.hosts,
             "replayed": self.replayed,
             "commits": self.commits,
-            "states": dict(self.states),
+            "states": {state: number for state, number in self.states.items() if number},
             "statuses": {str(status): number for status, number in sorted(self.statuses.items())},
             "errors": dict(self.errors),
             "refused": dict(self.refused),

@@ -102,7 +102,9 @@ def _slices(tables: LiveTables, collection: str | None, since_ms: int | None) ->
     )
     for part in order.iter_slices(_SLICE):
         keys = part.lazy().select("host_key", "url_key").unique()
-        stored = pages.join(part.lazy().drop("host_key", "url_key", "collection"), on="record_id").with_columns(cs.datetime().dt.epoch("ms"))
+        stored = pages.join(part.lazy().drop("host_key", "url_key", "collection"), on="record_id").with_columns(
+            cs.datetime().dt.epoch("ms")
+        )
         links: _Links = {}
         frame = tables.scan("links").join(keys, on=["host_key", "url_key"], how="semi").select("host_key", "url_key", *_LINK)
         for row in frame.sort("position", maintain_order=True).collect().iter_rows():

@@ -487,9 +487,7 @@ class Worker:
         host.server = server or host.server
         host.fails = host.fails + 1 if verdict.host_failed else 0
         host.latency_ms = (
-            exchange.duration_ms
-            if not host.latency_ms
-            else host.latency_ms + _LATENCY_WEIGHT * (exchange.duration_ms - host.latency_ms)
+            exchange.duration_ms if not host.latency_ms else host.latency_ms + _LATENCY_WEIGHT * (exchange.duration_ms - host.latency_ms)
         )
         pause = pause_ms(
             self._pace,

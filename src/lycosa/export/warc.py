@@ -24,8 +24,8 @@ from lycosa.archive.cdxj import cdxj_line
 from lycosa.archive.members import RecordFile
 from lycosa.archive.reader import read_group
 from lycosa.archive.writer import sync_folder, warcinfo_record
-from lycosa.core.config import VERSION
 from lycosa.core.errors import ArchiveError, WorkError
+from lycosa.core.version import VERSION
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 

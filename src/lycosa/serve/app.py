@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from lycosa.core.config import VERSION
 from lycosa.core.errors import LycosaError, UsageError
+from lycosa.core.version import VERSION
 from lycosa.serve.api import create_router
 from lycosa.serve.pages import create_pages, render_error
 from lycosa.serve.problems import Fault, problem_response

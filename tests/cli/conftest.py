@@ -1,0 +1,77 @@
+"""The commands as a user types them, over a small web."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.servers.nginx import Server, nginx
+
+LYCOSA = (sys.executable, "-m", "lycosa.cli.main")
+LIMIT_S = 60.0
+
+SITE = {
+    "robots.txt": "User-agent: *\nDisallow: /private/\n",
+    "index.html": (
+        '<html lang="en"><head><title>The home of <script> & moths</title><meta name="description" content="About moths."></head>'
+        "<body><h1>Moths</h1><p>Moths fly at night, and they are drawn to light. This page speaks of moths at length.</p>"
+        '<a href="/eyes.html">Eyes of moths</a> <a href="/private/x.html">no</a> <a href="/gone.html">gone</a>'
+        '<a href="mailto:a@b.example">mail</a></body></html>'
+    ),
+    "eyes.html": "<html><head><title>Compound eyes</title></head><body><p>A compound eye sees movement before it sees shape.</p></body></html>",
+    "private/x.html": "<p>not for robots",
+}
+
+
+@dataclass
+class Said:
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, object]:
+        document: dict[str, object] = json.loads(self.out)
+        return document
+
+
+Lycosa = Callable[..., Said]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a small site."""
+    root = tmp_path_factory.mktemp("site")
+    for name, content in SITE.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(content)
+    with nginx([Server("127.0.4.1", root, index="index.html", autoindex=False)]) as server:
+        yield f"http://127.0.4.1:{server.port}"
+
+
+@pytest.fixture(scope="session")
+def workspace(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace that holds the site."""
+    path = tmp_path_factory.mktemp("cli") / "workspace"
+    said = run("-w", str(path), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
+    assert said.code == 0, said.err
+    return path
+
+
+def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Said:
+    """Run `lycosa`."""
+    result = subprocess.run([*LYCOSA, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=cwd, input=text)
+    return Said(result.returncode, result.stdout, result.stderr)
+
+
+@pytest.fixture
+def lycosa() -> Lycosa:
+    return run

@@ -1,0 +1,210 @@
+"""Each command on a real workspace: what it prints, its JSON, its exit code; and what wrong calls say."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import LYCOSA, Lycosa
+
+
+def test_crawl_prints_a_summary_that_a_person_can_read(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+    said = lycosa("-w", str(tmp_path / "w"), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
+    assert said.code == 0
+    assert "Finished: nothing more is due" in said.out
+    assert "visited 2" in said.out
+    assert "gone 1" in said.out
+    assert "excluded 1" in said.out
+    assert f"lycosa -w {tmp_path / 'w'} search" in said.out
+
+
+def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+    said = lycosa("crawl", site, "--delay", "0", "--json", "-w", str(tmp_path / "w"), "--set", "crawl.patience=0")
+    assert said.json["pages"] == 2
+    assert said.json["states"] == {"visited": 2, "gone": 1, "excluded": 1}
+    assert said.json["ended"] == "finished"
+    quiet = lycosa("-w", str(tmp_path / "w2"), "crawl", site, "--delay", "0", "--quiet", "--set", "crawl.patience=0")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+
+
+def test_a_host_without_scheme_and_a_seed_file(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text(f"# seeds\n\n{site.removeprefix('http://')}/eyes.html # one\n", encoding="utf-8-sig")
+    said = lycosa("-w", str(tmp_path / "w"), "crawl", "--seeds", str(seeds), "--depth", "0", "--json", "--delay", "0")
+    assert said.json["pages"] == 1
+
+
+def test_search_finds_marks_and_counts(lycosa: Lycosa, workspace: Path) -> None:
+    said = lycosa("-w", str(workspace), "search", '"compound eye"')
+    assert said.code == 0
+    assert "Compound eyes" in said.out
+    assert "/eyes.html" in said.out
+    assert "1 to 1 of 1 results" in said.err
+    document = lycosa("search", "moths", "--json", "-w", str(workspace)).json
+    hits = document["hits"]
+    assert isinstance(hits, list)
+    assert hits[0]["title"] == "The home of <script> & moths"
+    assert hits[0]["language"] == "en"
+    assert document["total"] == len(hits)
+    nothing = lycosa("-w", str(workspace), "search", "zeppelin")
+    assert nothing.code == 1
+    assert "0 results" in nothing.err
+
+
+def test_search_pages_and_filters(lycosa: Lycosa, workspace: Path) -> None:
+    first = lycosa("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--json").json
+    second = lycosa("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--page", "2", "--json").json
+    assert first["hits"] != second["hits"] or first["total"] == 1
+    assert lycosa("-w", str(workspace), "search", "moths", "--lang", "zh").code == 1
+
+
+def test_status(lycosa: Lycosa, workspace: Path) -> None:
+    said = lycosa("-w", str(workspace), "status")
+    assert said.code == 0
+    assert "4: visited 2, excluded 1, gone 1" in said.out
+    document = lycosa("-w", str(workspace), "status", "--json").json
+    assert document["pages"] == 2
+    assert document["urls"] == {"total": 4, "visited": 2, "excluded": 1, "gone": 1}
+    assert document["index"]["documents"] == 2  # type: ignore[index]
+
+
+def test_explain_says_why(lycosa: Lycosa, workspace: Path, site: str) -> None:
+    fetched = lycosa("-w", str(workspace), "explain", f"{site}/eyes.html")
+    assert "visited: fetched and understood" in fetched.out
+    assert "'Eyes of moths'" in fetched.out
+    forbidden = lycosa("-w", str(workspace), "explain", f"{site}/private/x.html")
+    assert "admitted once, then stopped: robots" in forbidden.out
+    assert "Disallow: /private/" in forbidden.out
+    foreign = lycosa("-w", str(workspace), "explain", "http://elsewhere.example/")
+    assert "never admitted" in foreign.out
+    assert "is not the host and port of a seed" in foreign.out
+    document = lycosa("-w", str(workspace), "explain", f"{site}/gone.html", "--json").json
+    assert document["visits"][0]["http_status"] == 404  # type: ignore[index]
+
+
+def test_sql(lycosa: Lycosa, workspace: Path) -> None:
+    rows = json.loads(lycosa("-w", str(workspace), "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out)
+    assert [row["title"] for row in rows] == ["The home of <script> & moths", "Compound eyes"]
+    csv = lycosa("-w", str(workspace), "sql", "SELECT state, COUNT(*) AS n FROM urls GROUP BY state ORDER BY state", "--csv").out
+    assert csv.split() == ["state,n", "excluded,1", "gone,1", "visited,2"]
+    assert "visited" in lycosa("-w", str(workspace), "sql", "SELECT * FROM urls").out
+    wrong = lycosa("-w", str(workspace), "sql", "SELECT x FROM pages")
+    assert wrong.code == 2
+    assert "pages has partition" in wrong.err
+    assert lycosa("-w", str(workspace), "sql", "SELECT * FROM nothing").code == 2
+
+
+def test_looking_at_one_step_writes_nothing(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+    fetched = lycosa("fetch", f"{site}/eyes.html", cwd=tmp_path)
+    assert fetched.out.startswith("GET /eyes.html HTTP/1.1\n")
+    assert "HTTP/1.1 200 OK" in fetched.out
+    body = lycosa("fetch", f"{site}/eyes.html", "--body", cwd=tmp_path)
+    assert body.out.endswith("</html>")
+    forbidden = lycosa("fetch", f"{site}/private/x.html", cwd=tmp_path)
+    assert forbidden.code == 1
+    assert "robots" in forbidden.err
+    robots = lycosa("robots", f"{site}/private/x.html", cwd=tmp_path)
+    assert robots.code == 1
+    assert "Disallow: /private/" in robots.out
+    parsed = lycosa("parse", f"{site}/eyes.html", "--json", cwd=tmp_path).json
+    assert parsed["title"] == "Compound eyes"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parse_reads_files_and_standard_input(lycosa: Lycosa, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text('<title>T</title><p>Some text here.<a href="b.html">to b</a>')
+    said = lycosa("parse", str(page), "--url", "http://h.example/d/a.html")
+    assert "http://h.example/d/b.html  to b" in said.out
+    piped = lycosa("parse", "-", "--json", text="<title>From a pipe</title>")
+    assert piped.json["title"] == "From a pipe"
+    assert lycosa("parse", str(tmp_path / "missing.html")).code == 2
+
+
+def test_export_check_reparse_index(lycosa: Lycosa, workspace: Path, tmp_path: Path) -> None:
+    exported = lycosa("-w", str(workspace), "export", "warc", str(tmp_path / "out"), "--json").json
+    assert exported["captures"] == 4  # two pages, one 404, robots.txt
+    assert lycosa("-w", str(workspace), "check", "--deep").code == 0
+    reparsed = lycosa("-w", str(workspace), "reparse", "--json").json
+    assert reparsed == {"pages": 2, "changed": 0, "text_changed": 0, "unreadable": 0}
+    rebuilt = lycosa("-w", str(workspace), "index", "--rebuild", "--json").json
+    assert rebuilt["documents"] == 2
+    assert lycosa("-w", str(workspace), "search", "moths").code == 0
+
+
+def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    lycosa("-w", str(root), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
+    warc = next(root.glob("data/*/archive.warc.gz"))
+    content = bytearray(warc.read_bytes())
+    content[len(content) // 2] ^= 1
+    warc.write_bytes(content)
+    said = lycosa("-w", str(root), "check", "--deep")
+    assert said.code == 1
+    assert "archive.warc.gz" in said.out
+
+
+def test_init_writes_a_configuration_that_crawl_takes(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    assert lycosa("-w", str(root), "init").code == 0
+    assert "max_body" in (root / "lycosa.toml").read_text()
+    assert lycosa("-w", str(root), "init").code == 2
+    (root / "lycosa.toml").write_text('[[collection]]\nname = "moths"\ndelay = "0s"\ndepth = 0\ncourtesy_factor = 0.0\n')
+    said = lycosa("-w", str(root), "crawl", site, "--collection", "moths", "--json", "--set", "crawl.patience=0")
+    assert said.json["pages"] == 1
+    (root / "lycosa.toml").write_text("[fetch]\nuser_agnt = 'x'\n")
+    wrong = lycosa("-w", str(root), "crawl")
+    assert wrong.code == 2
+    assert "line 2" in wrong.err
+    assert "user_agent" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("crawl",), "nothing to crawl"),
+        (("crawl", "mailto:a@b"), "cannot be used as a URL"),
+        (("crawl", "http://h.example/", "--scope", "world"), "choose host, domain, prefix or any"),
+        (("crawl", "http://h.example/", "--delay", "5"), "is not a duration"),
+        (("crawl", "http://h.example/", "--set", "fetch.colour=red"), "no setting 'colour'"),
+        (("crawl", "--seeds", "missing.txt"), "missing.txt cannot be read"),
+        (("crawl", "http://h.example/", "--depth", "-1"), "--depth"),
+        (("reparse", "--since", "yesterday"), "is not a date"),
+        (("nonsense",), "nonsense"),
+    ],
+)
+def test_wrong_calls_say_what_to_do_and_leave_nothing(lycosa: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    said = lycosa(*arguments, cwd=tmp_path)
+    assert said.code == 2
+    assert says in said.err
+    assert "Traceback" not in said.err
+    assert not [path for path in tmp_path.rglob("log/*")]
+
+
+@pytest.mark.parametrize("command", ["search x", "status", "explain http://h/", "sql SELECT", "index", "check", "export warc out", "serve"])
+def test_commands_without_a_workspace_say_so(lycosa: Lycosa, tmp_path: Path, command: str) -> None:
+    said = lycosa(*command.split(), cwd=tmp_path)
+    assert said.code == 1
+    assert "is not a workspace" in said.err
+    assert "Traceback" not in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*LYCOSA, "--help"], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"lycosa --help: {spent:.2f} s of CPU")
+    modules = subprocess.run(
+        [sys.executable, "-c", "import sys, lycosa.cli.main; print(*sorted({name.partition('.')[0] for name in sys.modules}))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert not {"polars", "pyarrow", "pydantic", "tantivy", "numpy", "pycurl", "fastapi"} & set(modules)
