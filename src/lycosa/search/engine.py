@@ -155,7 +155,7 @@ def _open(generation: Generation) -> _Opened:
         searcher = index.searcher()
     except (ValueError, OSError) as error:
         raise WorkspaceError(f"{generation.path} cannot be opened: {error}; build it anew with `lycosa index --rebuild`") from None
-    return _Opened(generation, searcher, QueryBuilder(index.schema), tuple(generation.info.languages) or ("",))
+    return _Opened(generation, searcher, QueryBuilder(index.schema, searcher), tuple(generation.info.languages) or ("",))
 
 
 def _answer(

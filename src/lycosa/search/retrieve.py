@@ -7,6 +7,7 @@ Within a reading every word must stand somewhere: title, headings, body, the res
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -28,8 +29,8 @@ from lycosa.search.query import Clause, ParsedQuery
 from lycosa.text.analyze import Analyzer, Unit, analyzer_for
 
 # Weights of the fields in BM25 (k1 = 1.2, b = 0.75, tantivy's). Calibrated on known-item search over the 5,477 pages of the six
-# documentation sites (bench/search.py prints the mean reciprocal ranks: by a page's title .97 to .98, by six words of one of its
-# sentences .61 to .63). Between half and twice these values little moves; without TITLE_WEIGHT titles fall to .92.
+# documentation sites (bench/search.py prints the mean reciprocal ranks: by a page's title .97, by six words of one of its sentences
+# .65). Between half and twice these values little moves; without TITLE_WEIGHT titles fall to .92, without commonness texts to .63.
 WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1}
 URL_WEIGHT = 0.5
 WORD_WEIGHT = 0.5  # of a whole Chinese or Japanese word, on top of its characters
@@ -47,6 +48,7 @@ class Reading:
     analyzer: Analyzer
     wanted: tuple[Unit, ...]
     unwanted: tuple[Unit, ...]
+    clauses: tuple[int, ...] = ()  # for each wanted unit the place of its clause in the query
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,10 +67,11 @@ def read(parsed: ParsedQuery, languages: Iterable[str]) -> list[Reading]:
     readings: dict[tuple[object, ...], Reading] = {}
     for language in languages:
         analyzer = analyzer_for(language)
-        wanted = tuple(unit for clause in parsed.wanted for unit in _units(analyzer, clause))
+        placed = [(place, unit) for place, clause in enumerate(parsed.wanted) for unit in _units(analyzer, clause)]
+        wanted = tuple(unit for _, unit in placed)
         unwanted = tuple(unit for clause in parsed.unwanted for unit in _units(analyzer, clause))
         key = (analyzer.field_set, *((unit.phrase, unit.word) for unit in wanted), "-", *(unit.phrase for unit in unwanted))
-        readings.setdefault(key, Reading(analyzer, wanted, unwanted))
+        readings.setdefault(key, Reading(analyzer, wanted, unwanted, tuple(place for place, _ in placed)))
     return list(readings.values())
 
 
@@ -79,23 +82,63 @@ def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
     return units
 
 
-class QueryBuilder:
-    """Builds queries for one schema."""
+def inverse_frequency(documents: int, holding: int) -> float:
+    """BM25's weight of a word that `holding` of `documents` hold (Robertson and Sparck Jones, as tantivy has it)."""
+    return math.log(1 + (documents - holding + 0.5) / (holding + 0.5))
 
-    def __init__(self, schema: tantivy.Schema) -> None:
+
+class QueryBuilder:
+    """Builds queries for one index."""
+
+    def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher) -> None:
         self._schema = schema
+        self._searcher = searcher
 
     def strict(self, readings: Sequence[Reading], filters: Filters) -> Query:
         """Pages that hold every word."""
-        return self._filtered(readings, filters, [self._reading(reading, len(reading.wanted)) for reading in readings if reading.wanted])
+        asked = [
+            self._reading(reading, commonness, len(reading.wanted))
+            for reading, commonness in zip(readings, self._commonness(readings), strict=True)
+            if reading.wanted
+        ]
+        return self._filtered(readings, filters, asked)
 
     def relaxed(self, readings: Sequence[Reading], filters: Filters, share: float) -> Query:
         """Pages that hold this share of the words, at least one, but not all of them."""
-        readings = [reading for reading in readings if reading.wanted]
-        some = [self._reading(reading, max(1, round(share * len(reading.wanted)))) for reading in readings]
-        every = [self._reading(reading, len(reading.wanted)) for reading in readings]
-        query = self._filtered(readings, filters, some)
-        return Query.boolean_query([(Occur.Must, query), *((Occur.MustNot, strict) for strict in every)])
+        some, every = [], []
+        for reading, commonness in zip(readings, self._commonness(readings), strict=True):
+            if reading.wanted:
+                some.append(self._reading(reading, commonness, max(1, round(share * len(reading.wanted)))))
+                every.append((Occur.MustNot, self._reading(reading, commonness, len(reading.wanted))))
+        return Query.boolean_query([(Occur.Must, self._filtered(readings, filters, some)), *every])
+
+    def _commonness(self, readings: Sequence[Reading]) -> list[list[float]]:
+        """For each unit of each reading what its score must be multiplied by so that it counts as it is rare in the whole index.
+
+        `the` is rare among Vietnamese pages, whose fields are not the English ones: without this the first hit for `the` would be
+        Vietnamese.
+        """
+        documents = self._searcher.num_docs
+        holding = [[self._holding(unit, reading.analyzer.field_set) for unit in reading.wanted] for reading in readings]
+        by_set: dict[tuple[int, str], int] = {}
+        for reading, counts in zip(readings, holding, strict=True):
+            for place, count in zip(reading.clauses, counts, strict=True):
+                key = place, reading.analyzer.field_set
+                by_set[key] = max(by_set.get(key, 0), count)
+        total: dict[int, int] = {}
+        for (place, _), count in by_set.items():
+            total[place] = min(documents, total.get(place, 0) + count)
+        return [
+            [
+                min(1.0, inverse_frequency(documents, total[place]) / inverse_frequency(documents, min(documents, count)))
+                for place, count in zip(reading.clauses, counts, strict=True)
+            ]
+            for reading, counts in zip(readings, holding, strict=True)
+        ]
+
+    def _holding(self, unit: Unit, field_set: str) -> int:
+        """Pages whose body holds a unit, at most."""
+        return min(self._searcher.doc_freq(text_field(BODY_ROLE, field_set), term) for term in unit.phrase)
 
     def _filtered(self, readings: Sequence[Reading], filters: Filters, asked: list[Query]) -> Query:
         clauses: list[tuple[Occur, Query]] = []
@@ -116,16 +159,16 @@ class QueryBuilder:
         """A filter: it must hold and adds nothing to the score."""
         return Query.const_score_query(Query.term_query(self._schema, name, value, "basic"), 0.0)
 
-    def _reading(self, reading: Reading, minimum: int) -> Query:
+    def _reading(self, reading: Reading, commonness: Sequence[float], minimum: int) -> Query:
         field_set = reading.analyzer.field_set
         units = reading.wanted
-        every = [self._somewhere(unit, field_set) for unit in units]
+        every = [_weighted(self._somewhere(unit, field_set), factor) for unit, factor in zip(units, commonness, strict=True)]
         if minimum >= len(units):
             clauses = [(Occur.Must, query) for query in every]
         else:
             some = Query.boolean_query([(Occur.Should, query) for query in every], minimum_number_should_match=minimum)
             clauses = [(Occur.Must, some)]
-        return Query.boolean_query([*clauses, *((Occur.Should, query) for query in self._together(units, field_set))])
+        return Query.boolean_query([*clauses, *((Occur.Should, query) for query in self._together(units, field_set, min(commonness)))])
 
     def _somewhere(self, unit: Unit, field_set: str) -> Query:
         """A word in any field, each field's score counted."""
@@ -140,7 +183,7 @@ class QueryBuilder:
             clauses.append((Occur.Should, _weighted(self._sequence(URL_WORDS, plain), URL_WEIGHT)))
         return Query.boolean_query(clauses)
 
-    def _together(self, units: Sequence[Unit], field_set: str) -> list[Query]:
+    def _together(self, units: Sequence[Unit], field_set: str, factor: float) -> list[Query]:
         """What lifts a page above others that hold the words too: all of them in the title, or close together in the text."""
         if len(units) < 2:
             return []
@@ -148,7 +191,7 @@ class QueryBuilder:
         in_title = Query.boolean_query([(Occur.Must, self._sequence(title, unit.phrase)) for unit in units])
         terms = tuple(term for unit in units for term in unit.phrase)
         near = Query.phrase_query(self._schema, body, list(terms), NEAR_SLOP)
-        return [_weighted(in_title, TITLE_WEIGHT), _weighted(near, NEAR_WEIGHT)]
+        return [_weighted(in_title, TITLE_WEIGHT * factor), _weighted(near, NEAR_WEIGHT * factor)]
 
     def _sequence(self, name: str, terms: Sequence[str]) -> Query:
         """One term, or several that follow each other (tantivy panics on a phrase of one)."""
