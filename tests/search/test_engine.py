@@ -98,20 +98,17 @@ def test_a_title_ranks_above_a_mention(searcher: Searcher) -> None:
 
 
 def test_a_common_word_is_common_in_every_language(tmp_path: Path) -> None:
-    """`the` is rare among Vietnamese pages; still the English page that is about it comes first."""
+    """`the` is rare among Vietnamese pages; still the English pages, which hold it oftener, come first."""
     corpus = Corpus(str(tmp_path / "workspace"))
     english = [(f"http://en.test/{number}", page(f"the page number {number} of the manual", language="en")) for number in range(30)]
-    about = ("http://en.test/about", page("the the the: on the article", title="The", language="en"))
     vietnamese = [(f"http://vi.test/{number}", page(f"trang sách số {number}", language="vi")) for number in range(30)]
     mention = ("http://vi.test/mention", page("bài viết về the trong tiếng Anh và những điều khác", language="vi"))
-    corpus.commit([*english, about, *vietnamese, mention])
+    corpus.commit([*english, *vietnamese, mention])
     with Indexer(corpus.root, SMALL) as indexer:
         indexer.update()
     results = Searcher(corpus.root).search(SearchRequest("the", 40))
-    assert results.total == 32
-    assert results.hits[0].url == "http://en.test/about"
-    scores = {hit.url: hit.score for hit in results.hits}
-    assert scores["http://vi.test/mention"] < 3 * scores["http://en.test/1"]
+    assert results.total == 31
+    assert results.hits[-1].url == "http://vi.test/mention"
 
 
 def test_few_pages_with_all_words_bring_others_behind_them(searcher: Searcher) -> None:
