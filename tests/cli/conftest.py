@@ -24,7 +24,9 @@ SITE = {
         '<a href="/eyes.html">Eyes of moths</a> <a href="/private/x.html">no</a> <a href="/gone.html">gone</a>'
         '<a href="mailto:a@b.example">mail</a></body></html>'
     ),
-    "eyes.html": "<html><head><title>Compound eyes</title></head><body><p>A compound eye sees movement before it sees shape.</p></body></html>",
+    "eyes.html": (
+        "<html><head><title>Compound eyes</title></head><body><p>A compound eye sees movement before it sees shape.</p></body></html>"
+    ),
     "private/x.html": "<p>not for robots",
 }
 

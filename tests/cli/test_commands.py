@@ -183,7 +183,7 @@ def test_wrong_calls_say_what_to_do_and_leave_nothing(lycosa: Lycosa, tmp_path: 
     assert said.code == 2
     assert says in said.err
     assert "Traceback" not in said.err
-    assert not [path for path in tmp_path.rglob("log/*")]
+    assert not list(tmp_path.rglob("log/*"))
 
 
 @pytest.mark.parametrize("command", ["search x", "status", "explain http://h/", "sql SELECT", "index", "check", "export warc out", "serve"])

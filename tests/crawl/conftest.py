@@ -39,7 +39,8 @@ ServeWeb = Callable[..., SmallWeb]
 def page(*links: str, text: str = "", head: str = "") -> str:
     """A small HTML page with links."""
     anchors = "\n".join(f'<p><a href="{target}">to {target}</a></p>' for target in links)
-    return f"<!doctype html><html><head><title>{text or 'a page'}</title>{head}</head><body><p>{text or 'Some words of text.'}</p>{anchors}</body></html>"
+    start = f"<!doctype html><html><head><title>{text or 'a page'}</title>{head}</head>"
+    return f"{start}<body><p>{text or 'Some words of text.'}</p>{anchors}</body></html>"
 
 
 @pytest.fixture

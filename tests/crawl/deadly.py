@@ -13,14 +13,13 @@ from lycosa.app.crawling import CrawlOrder, crawl
 from lycosa.core.config import Collection, parse_config
 from lycosa.core.records import Page
 from lycosa.crawl import understand
-
-_parse = understand.parse_page
+from lycosa.page.parse import parse_page
 
 
 def _deadly(payload: bytes, **about: object) -> Page:
     if b"kills the parser" in payload:
         os.kill(os.getpid(), signal.SIGSEGV)
-    return _parse(payload, **about)  # type: ignore[arg-type]
+    return parse_page(payload, **about)  # type: ignore[arg-type]
 
 
 understand.parse_page = _deadly  # type: ignore[attr-defined]

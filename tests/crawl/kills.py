@@ -97,7 +97,7 @@ def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, i
     archived = Counter(_archived_responses(crawl.workspace, {row["warc_file"] for row in visits}))
     assert archived == Counter(expected.keys())
     status = run_json(crawl.workspace, "status", "--json")
-    assert status["index"]["documents"] == sum(row["may_index"] for row in pages)
+    assert status["index"]["documents"] == sum(row["may_index"] is True for row in pages)
     checked = subprocess.run([str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 

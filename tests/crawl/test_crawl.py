@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 
@@ -171,7 +172,8 @@ def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None
     hops = "".join(f"location = /hop{number} {{ return 302 /hop{number + 1}; }}\n" for number in range(15))
     rules = (
         hops
-        + "location = /once { return 301 /end.html; }\nlocation = /loop { return 302 /loop; }\nlocation = /out { return 301 http://127.0.3.9/; }"
+        + "location = /once { return 301 /end.html; }\nlocation = /loop { return 302 /loop; }\n"
+        + "location = /out { return 301 http://127.0.3.9/; }"
     )
     web = serve({"/index.html": page("/once", "/hop0", "/loop", "/out"), "/end.html": page()}, extra=[rules])
     crawled = run(web.url())
@@ -202,7 +204,7 @@ def test_the_pause_between_two_fetches_holds_in_the_servers_log(serve: ServeWeb,
     other = serve(CHAIN)
     crawled = run(other.url(), delay="150ms")
     times = [request.at for request in other.server.requests()]
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
     assert min(gaps) >= 145  # nginx's clock ticks in milliseconds, ours too
     assert crawled.progress.pages == 5
 
@@ -211,7 +213,7 @@ def test_crawl_delay_outranks_ours(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve({**CHAIN, "/robots.txt": "User-agent: *\nCrawl-delay: 0.4\n"})
     run(web.url(), depth=1)
     times = [request.at for request in web.server.requests()]
-    assert min(after - before for before, after in zip(times[1:], times[2:], strict=False)) >= 395
+    assert min(after - before for before, after in itertools.pairwise(times)) >= 395
 
 
 def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(serve: ServeWeb, run: RunCrawl) -> None:
@@ -222,7 +224,7 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(serve: ServeW
     crawled = run(web.url(), settings=("fetch.retries=2", "crawl.patience=5s"))
     assert web.asked().count("/busy") == 3
     times = [request.at for request in web.server.requests() if request.uri == "/busy"]
-    assert all(after - before >= 995 for before, after in zip(times, times[1:], strict=False))
+    assert all(after - before >= 995 for before, after in itertools.pairwise(times))
     attempts = sorted(int(str(row["attempt"])) for row in crawled.rows("visits") if str(row["url"]).endswith("/busy"))
     assert attempts == [1, 2, 3]
     assert crawled.states()["/busy"] == ("known", "http_503")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -30,9 +31,9 @@ CALM = [endpoint for endpoint in ENDPOINTS if not endpoint.name.startswith("busy
 
 
 @pytest.fixture
-def server() -> HostileServer:  # type: ignore[misc]
+def server() -> Iterator[HostileServer]:
     with HostileServer() as running:
-        yield running  # type: ignore[misc]
+        yield running
 
 
 def _outcomes(crawled: Crawled) -> dict[str, list[str]]:

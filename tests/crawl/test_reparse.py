@@ -8,6 +8,7 @@ from lycosa.app.reparsing import reparse_workspace
 from lycosa.core.config import Config
 from lycosa.core.records import Link, Page
 from lycosa.crawl import understand
+from lycosa.page.parse import parse_page
 from tests.crawl.conftest import RunCrawl, ServeWeb, page
 
 SITE = {
@@ -34,10 +35,9 @@ def test_what_reads_otherwise_gets_new_rows_and_its_new_links_are_followed(
 ) -> None:
     web = serve(SITE)
     crawled = run(web.url())
-    parse = understand.parse_page
 
     def newer(payload: bytes, **about: object) -> Page:
-        read = parse(payload, **about)  # type: ignore[arg-type]
+        read = parse_page(payload, **about)  # type: ignore[arg-type]
         if str(about["url"]).endswith("/b.html"):
             read.title = "B, read anew"
             read.links.append(Link(web.url("/c.html"), "c", "", "a", len(read.links)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -44,7 +44,7 @@ class CrawlOrder:
     config: Config
     collection: Collection
     seeds: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     index: bool = True
     command: str = "crawl"
 

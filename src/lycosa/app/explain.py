@@ -18,6 +18,33 @@ from lycosa.url.rules import Rules
 from lycosa.url.scope import Admission, url_origin
 
 _MOST = 10
+_VISIT = [
+    "fetched_at",
+    "http_status",
+    "error",
+    "attempt",
+    "duration_ms",
+    "protocol",
+    "ip",
+    "content_type",
+    "content_length",
+    "redirect_to",
+    "truncated",
+]
+_VISIT += ["warc_file", "warc_offset"]
+_PAGE = [
+    "title",
+    "language",
+    "language_score",
+    "charset",
+    "published_at",
+    "canonical",
+    "may_index",
+    "may_follow",
+    "redirect_from",
+    "faults",
+    "size",
+]
 _Entry = tuple[Collection, tuple[str, ...]]
 
 
@@ -51,24 +78,17 @@ def explain_url(root: str, config: Config, url: str) -> Mapping[str, object]:
         "partition": identity.partition,
         "url_key": f"{identity.url_key:016x}",
         "collections": [
-            _in_collection(row, collections.get(str(row["collection"])), workspace.domains) for row in rows.drop("partition", "host_key", "url_key").to_dicts()
+            _in_collection(row, collections.get(str(row["collection"])), workspace.domains)
+            for row in rows.drop("partition", "host_key", "url_key").to_dicts()
         ]
         or [_unknown(name, entry, known, workspace.domains) for name, entry in collections.items()],
         "robots": _robots(host, known, config.fetch.user_agent),
         "host_clock": host.select("delay", "not_before", "last_visit_at", "latency", "fails", "known", "visited", "pages").to_dicts(),
-        "visits": visits.select(
-            "fetched_at", "http_status", "error", "attempt", "duration_ms", "protocol", "ip", "content_type", "content_length", "redirect_to",
-            "truncated", "warc_file", "warc_offset",
-        )
-        .tail(_MOST)
-        .collect()
-        .to_dicts(),
-        "page": page.select(
-            "title", "language", "language_score", "charset", "published_at", "canonical", "may_index", "may_follow", "redirect_from", "faults", "size"
-        ).to_dicts(),
+        "visits": visits.select(_VISIT).tail(_MOST).collect().to_dicts(),
+        "page": page.select(_PAGE).to_dicts(),
         "referrers": {"total": referrers.height, "first": referrers.head(_MOST).to_dicts()},
         "same_text": _same_text(tables, page, known),
-    }  # fmt: skip
+    }
 
 
 def _collection(settings: Mapping[str, Any]) -> _Entry:

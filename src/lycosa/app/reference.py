@@ -13,17 +13,17 @@ from lycosa.store.schema import TABLES
 
 _SETTINGS_HEAD = """# Settings
 
-`lycosa.toml` in the workspace holds them; `lycosa init` writes one with every setting at its default. `--set section.key=value` overrides any
-of them for one call, before or after the command's name, as often as you like; with `[[collection]]` it holds for every collection.
+`lycosa.toml` in the workspace holds them; `lycosa init` writes one with every setting at its default. `--set section.key=value` overrides any of
+them for one call, before or after the command's name, as often as you like; with `collection.` it holds for every collection.
 Durations and sizes carry their unit: `500ms`, `10s`, `2h`, `1d`; `64KiB`, `10MiB`. An unknown setting is an error that names its line and
 the nearest known name. This page is made from the schema (`scripts/make_docs.py`).
 """
 
 _FORMATS_TABLES_HEAD = """# Table columns
 
-Every table is a set of Parquet files; the live rows are what `lycosa sql` and the Python API read (see [formats.md](formats.md)). Columns are a
-public contract: new ones may come, none changes its meaning. Times are UTC with milliseconds; keys are xxh3_64, unsigned. This page is made from the
-schema (`scripts/make_docs.py`).
+Every table is a set of Parquet files; the live rows are what `lycosa sql` and the Python API read (see [formats.md](formats.md)).
+Columns are a public contract: new ones may come, none changes its meaning. Times are UTC with milliseconds; keys are xxh3_64,
+unsigned. This page is made from the schema (`scripts/make_docs.py`).
 """
 
 

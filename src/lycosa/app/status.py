@@ -90,7 +90,8 @@ def _rate(facts: Mapping[str, Any]) -> float | None:
     if not facts["visits"] or facts["first"] == facts["last"]:
         return None
     seconds: float = (facts["last"] - facts["first"]).total_seconds()
-    return round(facts["visits"] / seconds, 2)
+    visits: int = facts["visits"]
+    return round(visits / seconds, 2)
 
 
 def _collections(states: pl.DataFrame, pages: pl.DataFrame) -> list[dict[str, object]]:

@@ -16,7 +16,8 @@ _SECTIONS = ("fetch", "crawl", "index", "serve")
 def configuration_template() -> str:
     """Every setting with its description, commented out at its default; one collection as an example."""
     parts = [
-        "# Lycosa's configuration. Every setting is shown at its default: remove the # and change it.\n# Durations and sizes carry their unit.\n"
+        "# Lycosa's configuration. Every setting is shown at its default: remove the # and change it.\n"
+        "# Durations and sizes carry their unit.\n"
     ]
     config = Config()
     for section in _SECTIONS:

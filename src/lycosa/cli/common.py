@@ -15,7 +15,7 @@ from lycosa.core.errors import UsageError
 DEFAULT_WORKSPACE = "lycosa-data"
 
 WorkspaceOption = Annotated[str, typer.Option("-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data).")]
-SetOption = Annotated[list[str], typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no summary.")]
 
@@ -26,7 +26,7 @@ def workspace_root(context: typer.Context, given: str) -> str:
     return given or before or DEFAULT_WORKSPACE
 
 
-def load_config(context: typer.Context, root: str | None, overrides: list[str], collection: str = "") -> Any:
+def load_config(context: typer.Context, root: str | None, overrides: list[str] | None, collection: str = "") -> Any:
     """The configuration of a workspace (lycosa.toml, if there is one) with `--set` applied.
 
     A `collection` that the file does not hold is there all the same, with every setting at its default.
@@ -41,7 +41,7 @@ def load_config(context: typer.Context, root: str | None, overrides: list[str], 
     before = context.obj[1] if context.obj else ()
     if collection and not any(entry.name == collection for entry in parse_config(text, str(path or "settings")).collection):
         text = f'{text}\n[[collection]]\nname = "{collection}"\n'
-    return parse_config(text, str(path or "settings"), (*before, *overrides))
+    return parse_config(text, str(path or "settings"), (*before, *(overrides or ())))
 
 
 def require_workspace(root: str) -> None:

@@ -47,7 +47,7 @@ def command(
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to crawl into.")] = "default",
     no_index: Annotated[bool, typer.Option("--no-index", help="Do not index; `lycosa index` does it later.")] = False,
     workspace: WorkspaceOption = "",
-    overrides: SetOption = [],
+    overrides: SetOption = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

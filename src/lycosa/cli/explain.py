@@ -15,7 +15,7 @@ def command(
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="The URL.")],
     workspace: WorkspaceOption = "",
-    overrides: SetOption = [],
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Tell what is known of a URL and why it was or was not fetched."""
@@ -69,12 +69,10 @@ def _print(facts: Mapping[str, Any]) -> None:
             rows.append(("", "the page says noindex: it is not in the index"))
         if page["faults"]:
             rows.append(("  faults", ", ".join(page["faults"])))
-    for url in facts["same_text"]:
-        rows.append(("same text as", url))
+    rows.extend(("same text as", url) for url in facts["same_text"])
     referrers = facts["referrers"]
     rows.append(("linked from", f"{referrers['total']:,} links"))
-    for link in referrers["first"]:
-        rows.append((f"  since {_at(link['found_at'])}", f"{link['source']}  {link['kind']} {link['anchor']!r}"))
+    rows.extend((f"  since {_at(link['found_at'])}", f"{link['source']}  {link['kind']} {link['anchor']!r}") for link in referrers["first"])
     print(table(rows, ""))
 
 

@@ -14,7 +14,7 @@ def command(
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="The URL; it may be on a private address.")],
     body: Annotated[bool, typer.Option("--body", help="Print the decoded body of the last answer instead of the heads.")] = False,
-    overrides: SetOption = [],
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Fetch a URL as the robot does (robots, guard, redirects hop by hop) and show what went over the wire."""

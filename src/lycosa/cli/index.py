@@ -13,7 +13,7 @@ def command(
     context: typer.Context,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Build it anew from the tables.")] = False,
     workspace: WorkspaceOption = "",
-    overrides: SetOption = [],
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Index what is committed and not indexed yet."""

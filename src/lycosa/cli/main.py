@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -19,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "crawl": crawl.command,
     "search": search.command,
     "status": status.command,

@@ -17,7 +17,7 @@ def command(
     source: Annotated[str, typer.Argument(metavar="FILE|URL", help="A file, - for standard input, or a URL.")],
     url: Annotated[str, typer.Option("--url", help="Where a file came from: links are resolved against it.")] = "http://localhost/",
     content_type: Annotated[str, typer.Option("--content-type", help="The Content-Type that a file came with.")] = "",
-    overrides: SetOption = [],
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Parse a page and show its title, language, main text and links."""

@@ -16,7 +16,7 @@ def command(
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
     since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages fetched since, as in 2026-11-21.")] = "",
     workspace: WorkspaceOption = "",
-    overrides: SetOption = [],
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Run the archive through the parser again; pages that read otherwise get new rows."""

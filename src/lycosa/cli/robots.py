@@ -13,7 +13,7 @@ from lycosa.core.units import format_duration
 def command(
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="A URL: may the robot fetch it?")],
-    overrides: SetOption = [],
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Fetch the robots.txt of a URL's site and say whether the URL may be fetched, and by which line. Exit code 1 if not."""

@@ -14,7 +14,7 @@ def command(
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one (default 8000).")] = None,
     host: Annotated[str, typer.Option("--host", help="The address to listen on (default 127.0.0.1).")] = "",
     workspace: WorkspaceOption = "",
-    overrides: SetOption = [],
+    overrides: SetOption = None,
 ) -> None:
     """Serve the search page and the JSON API until Ctrl-C."""
     from lycosa.app.status import workspace_status

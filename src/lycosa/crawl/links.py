@@ -27,8 +27,8 @@ _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
 class LinkGate:
     """Admits URLs into the frontier of one collection.
 
-    `admitted` is called with every new row, `changed` with one whose depth fell while it waits, `fallen` with a URL that is already visited and turns out
-    to lie at less depth (its stored links must be found again at the new depth).
+    `admitted` is called with every new row, `changed` with one whose depth fell while it waits, `fallen` with a URL that is
+    already visited and turns out to lie at less depth (its stored links must be found again at the new depth).
     """
 
     def __init__(
