@@ -81,17 +81,18 @@ class _Rule(NamedTuple):
 class Robots:
     """What one robots.txt says to one robot."""
 
-    __slots__ = ("_delay_ms", "_everything", "_matcher", "_rules", "_sitemaps")
+    __slots__ = ("_allowed_without_rules", "_body", "_delay_ms", "_matcher", "_sitemaps", "_token")
 
     def __init__(self, body: str, user_agent: str) -> None:
         """`body`: the file's text. Only its first 512 KiB are read."""
-        groups = _Groups(product_token(user_agent).lower())
-        groups.read(body)
-        self._rules = groups.rules()
+        self._body = body  # the parsed rules are ten times as large: `line` reads again
+        self._token = product_token(user_agent).lower()
+        groups = _Groups(self._token, body)
+        rules = groups.rules()
         self._delay_ms = groups.delay_ms()
-        self._sitemaps = groups.sitemaps
-        self._everything: bool | None = None if self._rules else True
-        self._matcher = _matcher(self._rules) if self._rules else None
+        self._sitemaps = tuple(groups.sitemaps)
+        self._allowed_without_rules = True
+        self._matcher = _matcher(rules) if rules else None
 
     @classmethod
     def everything(cls) -> Robots:
@@ -102,7 +103,7 @@ class Robots:
     def nothing(cls) -> Robots:
         """robots.txt cannot be had: nothing is allowed."""
         robots = cls("", "*")
-        robots._everything = False
+        robots._allowed_without_rules = False
         return robots
 
     def allowed(self, url: str) -> bool:
@@ -110,12 +111,12 @@ class Robots:
         if self._matcher is not None:
             allowed: bool = self._matcher.can_fetch(url, "*")
             return allowed
-        return self._everything is True
+        return self._allowed_without_rules
 
     def line(self, url: str) -> str:
         """The line that decides about a URL: of those that match and agree with the verdict, the longest. "" if none does."""
         allowed = self.allowed(url)
-        matching = [rule for rule in self._rules if rule.allow == allowed and _matches(rule, url)]
+        matching = [rule for rule in _Groups(self._token, self._body).rules() if rule.allow == allowed and _matches(rule, url)]
         return max(matching, key=lambda rule: len(rule.pattern)).line if matching else ""
 
     def crawl_delay_ms(self) -> int | None:
@@ -148,13 +149,14 @@ class _Groups:
     the last line that was not a user agent, as those who write it mean it.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, body: str) -> None:
         self._token = token
         self._found: dict[str, list[_Rule]] = {}
         self._delays: dict[str, int] = {}
-        self.sitemaps: list[str] = []
+        self.sitemaps: dict[str, None] = {}  # in order, each once
+        self._read(body)
 
-    def read(self, body: str) -> None:
+    def _read(self, body: str) -> None:
         agents: set[str] = set()
         delay_agents: set[str] = set()
         in_rules = after_delay = False
@@ -185,8 +187,8 @@ class _Groups:
                 if (delay := _delay_ms(match[1])) is not None:
                     for agent in delay_agents:
                         self._delays[agent] = delay
-            elif (match := _SITEMAP.fullmatch(text)) and match[1] and match[1] not in self.sitemaps:
-                self.sitemaps.append(match[1])
+            elif (match := _SITEMAP.fullmatch(text)) and match[1]:
+                self.sitemaps[match[1]] = None
 
     def _agent(self, value: str) -> str:
         """`*`, our token, or "" for everybody else's."""
