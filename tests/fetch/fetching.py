@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from lycosa.core.clock import SystemClock
 from lycosa.core.config import FetchSettings
@@ -49,3 +52,58 @@ def fetch(fetcher: CurlFetcher, url: str, *headers: tuple[str, str]) -> Exchange
     """One exchange from its beginning to its end."""
     [exchange] = run(fetcher, [Request(url, headers=headers)])
     return exchange
+
+
+class CountingGuard(AddressGuard):
+    """Counts the connections that are opened."""
+
+    def __init__(self, allowed: Iterable[tuple[str, int]]) -> None:
+        super().__init__(allowed)
+        self.dialled: list[str] = []
+
+    @property
+    def dials(self) -> int:
+        return len(self.dialled)
+
+    def permits(self, ip: str, port: int, host: str) -> bool:
+        self.dialled.append(host)
+        return super().permits(ip, port, host)
+
+
+@contextmanager
+def listener(answer: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str, list[bytes]]]:
+    """A raw server that answers every connection with the same bytes (or what a function of the request gives), then closes.
+
+    Gives its origin, and the requests as they arrived.
+    """
+    received: list[bytes] = []
+
+    def serve(listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection:
+                data = b""
+                while not data.endswith(b"\r\n\r\n"):
+                    piece = connection.recv(65_536)
+                    if not piece:
+                        break
+                    data += piece
+                received.append(data)
+                connection.sendall(answer(data) if callable(answer) else answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", received
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join(5)
+
+
+def allowed(origin: str) -> list[tuple[str, int]]:
+    host, port = origin.removeprefix("http://").split(":")
+    return [(host, int(port))]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
 import pycurl
 import pytest
@@ -21,60 +20,15 @@ from lycosa.fetch.decode import decode_body
 from lycosa.fetch.failure import CURL_ERRORS, connect_error, curl_error
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import split_url
-from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
+from tests.fetch.fetching import CountingGuard, allowed, fetch, listener, open_fetcher, run, short_limits
 from tests.servers.hostile import GOOD_PAGES, HostileServer
+from tests.servers.nginx import Server, nginx
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[HostileServer]:
     with HostileServer() as running:
         yield running
-
-
-class CountingGuard(AddressGuard):
-    """Counts the connections that are opened."""
-
-    dials = 0
-
-    def permits(self, ip: str, port: int, host: str) -> bool:
-        self.dials += 1
-        return super().permits(ip, port, host)
-
-
-@contextmanager
-def listener(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """A raw server that answers every connection with the same bytes: its origin, and the bytes that arrived."""
-    received: list[bytes] = []
-
-    def serve(listening: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            with connection:
-                data = b""
-                while not data.endswith(b"\r\n\r\n"):
-                    piece = connection.recv(65_536)
-                    if not piece:
-                        break
-                    data += piece
-                received.append(data)
-                connection.sendall(answer)
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}", received
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
-
-
-def allowed(origin: str) -> list[tuple[str, int]]:
-    host, port = origin.removeprefix("http://").split(":")
-    return [(host, int(port))]
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -166,6 +120,31 @@ def test_connections_are_reused(server: HostileServer) -> None:
         assert guard.dials == 1
         assert len(run(fetcher, [Request(f"{server.origin('good')}/page/{number}") for number in range(1, 11)], at_once=3)) == 10
         assert guard.dials == 3
+
+
+def test_a_connection_outlives_chunks(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_bytes(b"<p>a page that nginx sends in chunks, because it compresses it</p>" * 100)
+    with nginx([Server("127.0.0.1", tmp_path, extra="gzip on; gzip_types *;")]) as running:
+        guard = CountingGuard([("127.0.0.1", running.port)])
+        with CurlFetcher(short_limits(), guard, SystemClock()) as fetcher:
+            for _ in range(5):
+                exchange = fetch(fetcher, f"http://127.0.0.1:{running.port}/page.html")
+                assert b"chunked" in exchange.response_head
+                assert exchange.body.endswith(b"\r\n0\r\n\r\n")
+                assert decode_body(exchange, 100_000).payload == (tmp_path / "page.html").read_bytes()
+    assert guard.dials == 1
+
+
+def test_more_hosts_than_connections(server: HostileServer) -> None:
+    """Idle connections are closed to make room: forty hosts through ten."""
+    target = f"{server.addresses['good']}:{server.port}"
+    with open_fetcher([], connect_to=(f"::{target}",), connections=10) as fetcher:
+        requests = [Request(f"http://h{number % 40}.test/page/1") for number in range(200)]
+        before = len(os.listdir("/proc/self/fd"))
+        done = run(fetcher, requests, at_once=10)
+        client_and_server = 2
+        assert len(os.listdir("/proc/self/fd")) <= before + client_and_server * 12
+    assert [exchange.status for exchange in done] == [200] * 200
 
 
 def test_stop_ends_all_and_the_fetcher_goes_on(server: HostileServer) -> None:

@@ -18,7 +18,7 @@ from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.decode import decode_body, parse_head
 from lycosa.fetch.guard import AddressGuard
-from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
+from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, run, short_limits
 from tests.servers.nginx import Server, free_port, nginx
 from tests.servers.system import require_program
 
@@ -103,16 +103,6 @@ def test_a_named_authority_is_trusted(tls: Tls, http2: bool, protocol: str, firs
     assert parse_head(exchange.response_head).get("content-encoding") == "gzip"
     assert exchange.body != PAGE
     assert decode_body(exchange, 10_000) == (PAGE, "", False)
-
-
-class CountingGuard(AddressGuard):
-    def __init__(self, allowed: list[tuple[str, int]]) -> None:
-        super().__init__(allowed)
-        self.dialled: list[str] = []
-
-    def permits(self, ip: str, port: int, host: str) -> bool:
-        self.dialled.append(host)
-        return super().permits(ip, port, host)
 
 
 def test_http2_shares_a_connection_within_a_host_only(tls: Tls) -> None:
