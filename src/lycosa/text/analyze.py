@@ -30,7 +30,7 @@ from lycosa.text import fold
 ANALYSIS_VERSION = 1
 """Raise it when an analyzer gives other terms than before: the index is then rebuilt."""
 
-MEMO_CHUNKS = 100_000  # chunks a memo holds before it starts anew: about 20 MB
+MEMO_CHUNKS = 20_000  # chunks a memo holds before it starts anew: about 4 MB for each language of a crawl
 
 SEGMENTED = "words"
 """The field set that all segmented languages share; each native language has one of its own."""
