@@ -18,33 +18,14 @@ from lycosa.url.rules import Rules
 from lycosa.url.scope import Admission, url_origin
 
 _MOST = 10
-_VISIT = [
-    "fetched_at",
-    "http_status",
-    "error",
-    "attempt",
-    "duration_ms",
-    "protocol",
-    "ip",
-    "content_type",
-    "content_length",
-    "redirect_to",
-    "truncated",
-]
-_VISIT += ["warc_file", "warc_offset"]
-_PAGE = [
-    "title",
-    "language",
-    "language_score",
-    "charset",
-    "published_at",
-    "canonical",
-    "may_index",
-    "may_follow",
-    "redirect_from",
-    "faults",
-    "size",
-]
+_VISIT = (
+    *("fetched_at", "http_status", "error", "attempt", "duration_ms", "protocol", "ip", "content_type", "content_length"),
+    *("redirect_to", "truncated", "warc_file", "warc_offset"),
+)
+_PAGE = (
+    *("title", "language", "language_score", "charset", "published_at", "canonical", "may_index", "may_follow"),
+    *("redirect_from", "faults", "size"),
+)
 _Entry = tuple[Collection, tuple[str, ...]]
 
 

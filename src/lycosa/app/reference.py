@@ -13,8 +13,8 @@ from lycosa.store.schema import TABLES
 
 _SETTINGS_HEAD = """# Settings
 
-`lycosa.toml` in the workspace holds them; `lycosa init` writes one with every setting at its default. `--set section.key=value` overrides any of
-them for one call, before or after the command's name, as often as you like; with `collection.` it holds for every collection.
+`lycosa.toml` in the workspace holds them; `lycosa init` writes one with every setting at its default. `--set section.key=value` overrides
+any of them for one call, before or after the command's name, as often as you like; with `collection.` it holds for every collection.
 Durations and sizes carry their unit: `500ms`, `10s`, `2h`, `1d`; `64KiB`, `10MiB`. An unknown setting is an error that names its line and
 the nearest known name. This page is made from the schema (`scripts/make_docs.py`).
 """
