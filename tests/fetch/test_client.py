@@ -90,6 +90,15 @@ def test_the_answer_is_kept_byte_for_byte() -> None:
     assert decode_body(exchange, 100).payload == b"abc"
 
 
+def test_libcurl_joins_folded_lines() -> None:
+    """The one place where the recorded head is not byte for byte what came; it would be good news if this failed."""
+    with (
+        listener(b"HTTP/1.1 200 OK\r\nX: one\r\n\ttwo\r\nContent-Length: 0\r\n\r\n") as (origin, _),
+        open_fetcher(allowed(origin)) as fetcher,
+    ):
+        assert fetch(fetcher, origin + "/").response_head == b"HTTP/1.1 200 OK\r\nX: one two\r\nContent-Length: 0\r\n\r\n"
+
+
 def test_what_is_said_of_an_exchange(server: HostileServer) -> None:
     token = object()
     clock = ManualClock(1_234_567)

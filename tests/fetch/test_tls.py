@@ -204,6 +204,43 @@ def test_broken_http2_is_an_outcome(tls: Tls, answer: bytes, status: int, error:
     assert exchange.protocol in ("h2", "")
 
 
+@pytest.mark.parametrize(
+    ("answer", "status", "error"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, ""),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 200, ""),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", 200, "incomplete"),  # without a length only a proper close says that this is all
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", 200, "incomplete"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 200, "incomplete"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", 0, "incomplete"),
+        (b"", 0, "empty_reply"),
+    ],
+)
+def test_tls_connections_that_just_close(tls: Tls, answer: bytes, status: int, error: str) -> None:
+    """No close_notify: RFC 9112 section 9.8."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls.server.certificate, tls.server.key)
+    with socket.create_server((ADDRESS, 0)) as listening:
+
+        def serve() -> None:
+            connection = context.wrap_socket(listening.accept()[0], server_side=True)
+            connection.recv(10_000)
+            connection.sendall(answer)
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+            connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = listening.getsockname()[1]
+        with open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority)) as fetcher:
+            exchange = fetch(fetcher, f"https://{ADDRESS}:{port}/")
+        thread.join(5)
+    assert (exchange.status, exchange.error) == (status, error), exchange.error_text
+    assert exchange.truncated == ("disconnect" if status and error else "")
+    if status:
+        assert decode_body(exchange, 100).payload == b"hello"
+
+
 def test_plain_http_on_a_tls_port_and_the_other_way_round(tls: Tls) -> None:
     with open_fetcher([(ADDRESS, tls.port)], ca_file=str(tls.authority)) as fetcher:
         assert fetch(fetcher, f"http://{ADDRESS}:{tls.port}/").status == 400  # nginx says what is wrong

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from tests.servers.hostile_body import CHUNK_ENDPOINTS, CODING_ENDPOINTS, DOCUMENT_ENDPOINTS
 from tests.servers.hostile_connection import CONNECTION_ENDPOINTS
-from tests.servers.hostile_head import HEAD_ENDPOINTS, STATUS_ENDPOINTS
+from tests.servers.hostile_head import BUSY_ENDPOINTS, HEAD_ENDPOINTS, STATUS_ENDPOINTS
 from tests.servers.hostile_redirect import REDIRECT_ENDPOINTS, ROBOTS_HOSTS
 from tests.servers.nginx import free_port
 from tests.servers.wire import Endpoint, Hang, Wire, answer, page
@@ -30,6 +30,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *CODING_ENDPOINTS,
     *DOCUMENT_ENDPOINTS,
     *REDIRECT_ENDPOINTS,
+    *BUSY_ENDPOINTS,
 )
 """Every endpoint of the hostile host: name, description, behaviour, expected outcome."""
 

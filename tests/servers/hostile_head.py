@@ -67,12 +67,6 @@ STATUS_ENDPOINTS = (
     _status(b"2000 Too Long", _failed("bad_http")),
     _status(b"20 Too Short", _failed("bad_http")),
     _status(b"abc Letters", _failed("bad_http")),
-    _busy("busy-429-seconds", b"429 Too Many Requests", b"1"),
-    _busy("busy-429-date", b"429 Too Many Requests", _DATE),
-    _busy("busy-429-negative", b"429 Too Many Requests", b"-5"),
-    _busy("busy-429-huge", b"429 Too Many Requests", b"99999999999999999999"),
-    _busy("busy-503-seconds", b"503 Service Unavailable", b"2"),
-    _busy("busy-503-garbage", b"503 Service Unavailable", b"soon"),
 )
 
 HEAD_ENDPOINTS = (
@@ -145,3 +139,13 @@ HEAD_ENDPOINTS = (
         b"%x\r\n%s\r\n0\r\n\r\n" % (len(_PAGE), _PAGE),
     ),
 )
+
+BUSY_ENDPOINTS = (
+    _busy("busy-429-seconds", b"429 Too Many Requests", b"1"),
+    _busy("busy-429-date", b"429 Too Many Requests", _DATE),
+    _busy("busy-429-negative", b"429 Too Many Requests", b"-5"),
+    _busy("busy-429-huge", b"429 Too Many Requests", b"99999999999999999999"),
+    _busy("busy-503-seconds", b"503 Service Unavailable", b"2"),
+    _busy("busy-503-garbage", b"503 Service Unavailable", b"soon"),
+)
+"""Last in the table: an honest crawl leaves the host alone after the first of them."""

@@ -196,6 +196,8 @@ class CurlFetcher:
         if code == failure.RECEIVE_ERROR:
             if text.startswith(failure.TOO_LARGE_TEXT):
                 return FetchError.HEADERS_TOO_LARGE
+            if failure.TLS_EOF_TEXT in text:
+                return FetchError.INCOMPLETE if transfer.head else FetchError.EMPTY_REPLY
             if _broken_chunk(transfer):
                 return FetchError.INCOMPLETE
         return failure.curl_error(code)

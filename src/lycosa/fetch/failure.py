@@ -12,6 +12,9 @@ RECEIVE_ERROR = 56
 TOO_LARGE_TEXT = "Too large response headers"
 """With it, RECEIVE_ERROR means libcurl's own limit of 300 KiB for all heads of one request."""
 
+TLS_EOF_TEXT = "unexpected eof"
+"""With it, RECEIVE_ERROR means that a TLS connection was closed without saying so (RFC 9112 section 9.8), not reset."""
+
 # Numbers, because pycurl does not name them all; https://curl.se/libcurl/c/libcurl-errors.html
 CURL_ERRORS: dict[int, FetchError] = {
     1: FetchError.UNSUPPORTED_SCHEME,  # UNSUPPORTED_PROTOCOL; after the connection stands: HTTP/0.9
