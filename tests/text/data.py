@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-DATA = Path(os.environ.get("LYCOSA_TEST_DATA", "/work/shared/data"))
+DATA = Path(os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 _NAMESPACE = "{http://www.unhchr.ch/udhr}"
 
 

@@ -20,10 +20,11 @@ from lycosa.text.fold import pieces, plain, without_accents
 
 LENGTH = 240  # characters of a snippet
 LOOKED_AT = 60_000  # characters of a text that are searched: a page of 150 KB of text costs no more than one of 60
+CONTENT_AT = 24_000  # characters after which what was found has to do
 BEFORE = 90  # characters that a sentence may begin before the first match to be shown from its beginning
 MOST_MATCHES = 400  # places after which a text is not read on
 STRETCH = 8_000  # characters that are read at once
-BEGINNING = 2  # letters of a term by which promising chunks are told: Snowball changes them in a handful of words (dying, die)
+BEGINNING = 3  # letters of a term by which promising chunks are told (two of a term of three: dying is stemmed to die)
 MOST_CHUNKS = 20_000  # remembered chunks for each query and analyzer
 ELLIPSIS = "…"
 
@@ -81,12 +82,12 @@ class Highlighter:
     def matches(self, text: str) -> list[Match]:
         """The places where units of the query stand, in order, none overlapping another.
 
-        The text is read on until every unit was seen, at most to `LOOKED_AT`.
+        The text is read on until every unit was seen, to `CONTENT_AT` if some were, at most to `LOOKED_AT`.
         """
         found: list[Match] = []
         missing = set(range(len(self._units)))
         for start in range(0, min(len(text), LOOKED_AT), STRETCH):
-            if not missing or len(found) >= MOST_MATCHES:
+            if not missing or len(found) >= MOST_MATCHES or (found and start >= CONTENT_AT):
                 break
             stretch = text[start : start + STRETCH] if start or len(text) > STRETCH else text
             here = self._by_writing(stretch) if self._surfaces is not None else self._by_terms(stretch)
@@ -167,10 +168,14 @@ def _letters() -> dict[str, str]:
     return {base: f"[{''.join(letters)}]" for base, letters in classes.items()}
 
 
+def _beginning(term: str) -> str:
+    return term[: BEGINNING if len(term) > BEGINNING else BEGINNING - 1]
+
+
 def _begin(terms: Iterable[str]) -> re.Pattern[str]:
-    """Where a word begins like one of these terms: with the same two letters, accents and case aside."""
+    """Where a word begins like one of these terms: with the same letters, accents and case aside."""
     letters = _letters()
-    starts = {"".join(letters.get(letter, re.escape(letter)) for letter in term[:BEGINNING]) for term in terms}
+    starts = {"".join(letters.get(letter, re.escape(letter)) for letter in _beginning(term)) for term in terms}
     starts |= {f"[{_LIGATURES[term[:2]]}]" for term in terms if term[:2] in _LIGATURES}
     starts |= {letters[term[0]] + r"(?:\+\+|#)" for term in terms if term.endswith(("plusplus", "sharp"))}
     if "dotnet" in terms:
