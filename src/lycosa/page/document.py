@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 from lycosa.page.encoding import Decoded, decode, is_assumed_utf_8
 from lycosa.page.found import Found
 from lycosa.page.labels import UTF_8
+from lycosa.page.nesting import bounded
 from lycosa.page.walk import walk
 
 _SELF_CLOSED = re.compile(
@@ -37,7 +38,8 @@ def read_html(payload: bytes, content_type: str = "", *, xml: bool = False) -> t
 def _read(data: bytes, xml: bool) -> Found:
     if xml:
         data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+    data, faults = bounded(data)
     root = LexborHTMLParser(data, options=LexborDocumentOptions.WO_EVENTS).root
-    if root is None:
-        return Found()
-    return walk(root, hides=any(word in data for word in _HIDING))
+    found = walk(root, hides=any(word in data for word in _HIDING)) if root is not None else Found()
+    found.faults.extend(faults)
+    return found

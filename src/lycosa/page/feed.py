@@ -14,10 +14,10 @@ from selectolax.lexbor import LexborHTMLParser
 from lycosa.core.records import LinkKind
 from lycosa.page.found import ANCHOR_LENGTH, Found, fold
 
+FAULT_XML = "xml_invalid"  # not well-formed, or declares entities; read up to there
 _MARKUP: Final = frozenset({"description", "summary", "content", "encoded", "subtitle"})  # HTML inside text
 _DATES: Final = frozenset({"pubDate", "published", "date", "issued", "lastBuildDate", "updated"})
 _ENTRIES: Final = frozenset({"item", "entry"})
-_MAX_DEPTH = 1_000  # deeper elements are read as text of this level
 
 
 def read(data: bytes) -> Found:
@@ -33,6 +33,7 @@ def read(data: bytes) -> Found:
         parser.Parse(data.lstrip(), True)
     except expat.ExpatError:
         reader.close()
+        reader.found.faults.append(FAULT_XML)
     return reader.found
 
 
@@ -44,7 +45,6 @@ class _Reader:
         self._in_entry = 0
         self._title = ""  # of the entry that is being read
         self._entry_links: list[int] = []  # indices of links that take the title of the entry as their anchor
-        self._stopped = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self.close()

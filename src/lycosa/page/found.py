@@ -43,6 +43,7 @@ class Found:
     times: list[tuple[str, bool]] = field(default_factory=list)  # datetime, whether it seems the publication's
     linked_data: list[str] = field(default_factory=list)  # JSON-LD as written
     anchors_cut: int = 0
+    faults: list[str] = field(default_factory=list)
     has_article: bool = False  # an article element has begun
 
     def add_heading(self, text: str, is_h1: bool) -> None:

@@ -88,7 +88,7 @@ def parse_page(
     else:
         found, decoded = read_html(payload, content_type, xml=form is Format.XHTML)
     page.charset = decoded.charset
-    page.faults.extend(decoded.faults)
+    page.faults.extend((*decoded.faults, *found.faults))
     _fill_texts(page, found, whole=form in (Format.TEXT, Format.XML))
     _fill_links(page, found, url, link_headers)
     page.published_at = _published(found)

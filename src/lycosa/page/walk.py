@@ -71,8 +71,8 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
     while True:
         tag = node.tag_id
         if tag == TEXT:
-            text = node.text_content
-            if text and (pieces or not text.isspace()):
+            if pieces or not node.is_empty_text_node:
+                text = node.text_content or ""
                 pieces.append(text)
                 if in_links:
                     link_size += len(text)
