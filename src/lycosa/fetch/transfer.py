@@ -24,6 +24,9 @@ _PORT = re.compile(r":(\d+)$")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
+_NO_REQUEST = Request("")
+
+
 class _Lent(socket.socket):
     """pycurl duplicates the descriptor of what it is given; this one closes when it is dropped, without a warning."""
 
@@ -66,7 +69,6 @@ class Transfer:
         self.max_body = max_body
         self.head: list[bytes] = []
         self.body: list[bytes] = []
-        self.request = Request("")
         self.url: re.Match[str] | None = None
         self.fields = fields
         self.custom_headers = False
@@ -77,6 +79,7 @@ class Transfer:
 
     def reset(self) -> None:
         """Make ready for the next request. The head's list stays the same object: its `append` is libcurl's callback."""
+        self.request = _NO_REQUEST  # a handle that rests must not keep its last caller's token alive
         self.head.clear()
         self.body.clear()
         self.size = 0
