@@ -66,6 +66,17 @@ def test_configured_languages_that_no_model_knows() -> None:
     assert identify("word", frozenset({"xx"})).language == ""
 
 
+def test_a_half_translated_page_is_in_the_other_language() -> None:
+    untranslated = (
+        "For new users, personal boxes, home systems, and other single-user setups, a single partition is probably the easiest way. "
+    )
+    translated = "Для новых пользователей, персональных компьютеров и домашних систем самым простым будет один раздел. "
+    found = identify(untranslated * 2 + translated)
+    assert found.language == "ru"
+    assert found.others == ("en",)
+    assert identify(untranslated * 4 + translated[:30]).language == "en"
+
+
 def test_other_languages_are_reported() -> None:
     english = "Everyone has the right to life, liberty and the security of person. No one shall be held in slavery or servitude. "
     russian = "Каждый человек имеет право на жизнь, на свободу и на личную неприкосновенность. Никто не должен содержаться в рабстве. "

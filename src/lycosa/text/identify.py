@@ -27,7 +27,10 @@ LANGUAGES = _words("zh en ja ko de ur fr ru es pt ar hi it id ms my fa vi mn kk 
 
 SAMPLE_LENGTH = 1_000  # characters; pycld2 gains nothing beyond it on SIB-200 and costs .08 ms
 SHORT_LENGTH = 200  # characters below which pycld2's "reliable" is wrong for 1 sentence in 60 (SIB-200) and is checked
-SURE_SHARE = 80  # percent of the text that pycld2 must give to one language to be believed at once
+LIKELY_SHARE = 60  # percent of a long text that pycld2 must give to a language if it does not call its answer reliable
+# Percent from which another language beside English is the page's: pages in any language quote English names, commands and whole
+# untranslated sections, English ones quote little. The 21 such pages of the six documentation sites are meant for readers of the other language.
+BESIDE_ENGLISH = 30
 CLOSE_LENGTH = 5_000  # characters that are read to tell Indonesian from Malay: telling words are rare
 OTHER_SHARE = 15  # percent from which a further language is reported
 LOWEST_SCORE = 0.3  # py3langid's probability below which we say nothing; words of one language reach .5 (UDHR, five words)
@@ -93,7 +96,7 @@ NOTHING = Identified("", 0.0)
 def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
     """Name the language of a text; never raises.
 
-    Hot path: .1 ms for a page (bench/search.py does not reach it; tests/text/test_identify.py holds its floor).
+    Hot path: .08 ms for a page; its accuracy has floors in tests/text/test_identify.py.
 
     Args:
         text: plain text; its first thousand characters are judged.
@@ -103,24 +106,31 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
     sample = text[:SAMPLE_LENGTH]
     sure, ranking = _by_quadgrams(sample)
     others = tuple(code for code, share in ranking[1:] if share >= OTHER_SHARE)
-    language = ""
-    if sure:
-        language, share = ranking[0]
-        if len(sample) >= SHORT_LENGTH and share >= SURE_SHARE and language not in _CLOSE:
-            return Identified(language, share / 100, others)
+    if len(ranking) > 1 and ranking[0][0] == "en" and ranking[1][1] >= BESIDE_ENGLISH and ranking[1][0] in expected:
+        ranking[:2] = ranking[1], ranking[0]
+        others = ("en", *others[1:])
+        sure = True
+    language, share = ranking[0] if ranking else ("", 0)
+    if len(sample) >= SHORT_LENGTH and language not in _CLOSE and (sure or (share >= LIKELY_SHARE and language in expected)):
+        return Identified(language, share / 100, others)
+    if not sure:
+        language = ""
     letters = len(_LETTERS.findall(sample))
     if not letters:
         return NOTHING
     script = _by_script(sample, letters)
     if script:
         return Identified(script, 1.0, tuple(code for code, _ in ranking if code != script))
-    guess, score = _by_bytes(sample, expected)
-    if guess in _CLOSE or (language in _CLOSE and language in expected):
-        guess = _indonesian_or_malay(text[:CLOSE_LENGTH], language if language in _CLOSE else guess)
-    elif language and language not in expected and (letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language):
-        guess, score = language, ranking[0][1] / 100  # a language nobody expected, and two judges or a long text say so
-    elif score < LOWEST_SCORE:
-        guess, score = language, ranking[0][1] / 100 if language else 0.0
+    if language in _CLOSE:
+        guess, score = _indonesian_or_malay(text[:CLOSE_LENGTH], language), share / 100
+    else:
+        guess, score = _by_bytes(sample, expected)
+        if guess in _CLOSE:
+            guess = _indonesian_or_malay(text[:CLOSE_LENGTH], guess)
+        elif language and language not in expected and (letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language):
+            guess, score = language, share / 100  # a language nobody expected, and two judges or a long text say so
+        elif score < LOWEST_SCORE:
+            guess, score = language, share / 100 if language else 0.0
     return Identified(guess, min(score, 1.0), tuple(code for code in (*others, language) if code and code != guess)) if guess else NOTHING
 
 
