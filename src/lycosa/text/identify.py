@@ -29,7 +29,8 @@ SAMPLE_LENGTH = 1_000  # characters; pycld2 gains nothing beyond it on SIB-200 a
 SHORT_LENGTH = 200  # characters below which pycld2's "reliable" is wrong for 1 sentence in 60 (SIB-200) and is checked
 LIKELY_SHARE = 60  # percent of a long text that pycld2 must give to a language if it does not call its answer reliable
 # Percent from which another language beside English is the page's: pages in any language quote English names, commands and whole
-# untranslated sections, English ones quote little. The 21 such pages of the six documentation sites are meant for readers of the other language.
+# untranslated sections, English ones quote little. The 21 such pages of the six documentation
+# sites are meant for readers of the other language.
 BESIDE_ENGLISH = 30
 CLOSE_LENGTH = 5_000  # characters that are read to tell Indonesian from Malay: telling words are rare
 OTHER_SHARE = 15  # percent from which a further language is reported
