@@ -192,7 +192,8 @@ def _summary(progress: Progress, root: str) -> None:
         rows.append(("links refused", counts(progress.refused)))
     if progress.later:
         rows.append(("left for later", counts(progress.later)))
-    print(_ENDS.get(progress.ended, progress.ended))
+    left = progress.ended == "finished" and progress.later
+    print("Finished: what is left is due later (see below)" if left else _ENDS.get(progress.ended, progress.ended))
     print(table(rows))
     where = "" if root == "lycosa-data" else f" -w {root}"
     print(f"\nNow try: lycosa{where} search WORDS   or   lycosa{where} serve")

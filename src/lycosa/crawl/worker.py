@@ -565,10 +565,17 @@ class Worker:
             self._committed(entry)
 
     def _count_later(self) -> None:
+        """Why each URL that waits was left: its last failure, its host, or the end of this call."""
+        now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        self.progress.later.clear()
         for row in self.waiting():
             origin = url_origin(row.id.url)
-            unreachable = row.reason == "" and not self.robots.reachable(origin) and self.robots.known(origin, self._clock.now_ms())
-            self.progress.later[row.reason or ("robots_unreachable" if unreachable else "not_reached")] += 1
+            reason = row.reason
+            if not reason and self.robots.known(origin, now_ms) and not self.robots.reachable(origin):
+                reason = "robots_unreachable"
+            if not reason and self.frontier.hosts[row.id.host_key].ready_at > now + self._config.crawl.patience:
+                reason = "host_rests"
+            self.progress.later[reason or "not_reached"] += 1
 
     def waiting(self) -> Iterator[UrlRow]:
         """The rows that wait, in no order."""
