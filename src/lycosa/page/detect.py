@@ -14,8 +14,11 @@ from lycosa.page.labels import codec_of
 
 SAMPLE_LENGTH = 40_000  # bytes of text judged
 FALLBACK = "windows-1252"
-_SCRIPT_BLOCK = re.compile(rb"<(script|style)\b.*?</\1\s*>|<[^<>]*>", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(rb"<[^<>]*>")
 _REPLACED_COST = 5.0  # a character that does not decode outweighs five that fit
+_RUN = re.compile(rb"[\x80-\xff]+")
+_FOREIGN_RUN = 1.8  # bytes: accented letters stand alone among ASCII ones, letters of other scripts stand together
+_TIE = 0.001
 _SURE = 0.25  # everyday characters from which an encoding of an Asian language is believed
 
 _HAN_SHARED = (
@@ -53,7 +56,7 @@ _ASIAN = (
     _Candidate("big5", frozenset(_HAN_SHARED + _HAN_TRADITIONAL + ",。、「」")),
     _Candidate("euc-kr", frozenset(_HANGUL)),
 )
-_ONE_BYTE = (
+_LETTER_BYTES = (
     _Candidate("windows-1251", frozenset(_CYRILLIC + _QUOTES)),
     _Candidate("koi8-r", frozenset(_CYRILLIC)),
     _Candidate("ibm866", frozenset(_CYRILLIC)),
@@ -62,7 +65,9 @@ _ONE_BYTE = (
     _Candidate("windows-1255", frozenset(_HEBREW + _QUOTES)),
     _Candidate("windows-1256", frozenset(_ARABIC + _QUOTES)),
     _Candidate("windows-874", frozenset(_THAI + "“”")),
-    _Candidate("windows-1252", frozenset("éèàêçâôîûùëïüöäßñóíáúãõåøæÉÀÜÖÄÅØÇ¿¡ºª°£" + _QUOTES)),
+)
+_LATIN = (
+    _Candidate("windows-1252", frozenset("éèàòìùêçâôîûùëïüöäßñóíáúãõåøæÉÀÜÖÄÅØÇ¿¡ºª°£" + _QUOTES)),
     _Candidate("windows-1250", frozenset("ąćęłńóśźżčěřšťůžýáíéúďňőűăâîşţđäöüčžšŁŚŻŹČŠŽŘÁ" + _QUOTES), frozenset("¿¡ĽĺŕÚĂŮ")),
     _Candidate("iso-8859-2", frozenset("ąćęłńóśźżčěřšťůžýáíéúďňőűăâîşţđäöüŁŚŻŹČŠŽŘÁ\xa0"), frozenset("\x9a\x9e\x8a\x8e\x9c\x9f")),
     _Candidate("windows-1254", frozenset("ışğçöüİŞĞÇÖÜâîû" + _QUOTES)),
@@ -74,21 +79,23 @@ def detect(payload: bytes) -> str:
     """The most likely encoding's WHATWG name; `windows-1252` when nothing speaks for another. Never raises."""
     if b"\x1b$" in payload or b"\x1b(J" in payload:
         return "iso-2022-jp"
-    sample = _SCRIPT_BLOCK.sub(b" ", payload[: 4 * SAMPLE_LENGTH])[:SAMPLE_LENGTH]
+    sample = _MARKUP.sub(b" ", payload[: 4 * SAMPLE_LENGTH])[:SAMPLE_LENGTH]
     if sample.isascii():
         sample = payload[:SAMPLE_LENGTH]
         if sample.isascii():
             return FALLBACK if not payload.isascii() else "utf-8"
-    best, best_score = FALLBACK, 0.0
-    for candidate in _ASIAN:
+    runs = _RUN.findall(sample)
+    if sum(map(len, runs)) < _FOREIGN_RUN * len(runs):
+        return _best(_LATIN, sample, 0.0) or FALLBACK
+    return _best(_ASIAN, sample, _SURE) or _best(_LETTER_BYTES, sample, 0.0) or FALLBACK
+
+
+def _best(candidates: tuple[_Candidate, ...], sample: bytes, least: float) -> str:
+    """The candidate with the highest score above `least`; of equal ones the first."""
+    best, best_score = "", least
+    for candidate in candidates:
         score = _score(candidate, sample)
-        if score > max(best_score, _SURE):
-            best, best_score = candidate.encoding, score
-    if best_score > 0:
-        return best
-    for candidate in _ONE_BYTE:
-        score = _score(candidate, sample)
-        if score > best_score + 0.001:
+        if score > best_score + _TIE:
             best, best_score = candidate.encoding, score
     return best
 

@@ -13,7 +13,7 @@ from lycosa.page.nesting import bounded
 from lycosa.page.walk import walk
 
 _SELF_CLOSED = re.compile(
-    rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*?)?)\s*/>"
+    rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
 )
 _HIDING = (b"display", b"hidden", b"DISPLAY", b"HIDDEN")
 

@@ -7,6 +7,7 @@ makes of them. No bytes raise.
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import NamedTuple
 
@@ -20,7 +21,9 @@ FAULT_BYTES = "charset_invalid"  # some bytes are not valid in the encoding used
 SURE_SEQUENCES = 6  # multi-byte sequences after which valid UTF-8 is no accident (one in 30 for each, in GBK text)
 SUSPECT_SHARE = 0.25  # non-ASCII bytes among letters: more than any language in windows-1252 has
 BROKEN_SHARE = 0.05  # replaced characters among the non-ASCII ones from which a label is not believed
+HALF_WIDTH_SHARE = 0.3  # half-width katakana among the non-ASCII characters; in Japanese text they are rare
 
+_HALF_WIDTH = re.compile("[\uff61-\uff9f]")
 _CHARSET_PARAMETER = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"^\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']\s*([A-Za-z0-9._:-]+)\s*[\"']")
 _COMMENT = re.compile(rb"<!--.*?(?:-->|$)", re.DOTALL)
@@ -153,6 +156,12 @@ def _undeclared(payload: bytes, *faults: str) -> Decoded:
 
 def _mostly_utf_8(payload: bytes) -> bool:
     """Valid UTF-8, or UTF-8 with a few broken bytes (a cut sequence, a pasted Latin-1 word)."""
+    try:
+        codecs.utf_8_decode(payload, "strict", False)  # a sequence cut at the end is no fault of the encoding
+    except UnicodeDecodeError:
+        pass
+    else:
+        return True
     text = payload.decode(errors="replace")
     return text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text)
 
@@ -182,9 +191,13 @@ def _declared_legacy(payload: bytes, declared: str) -> Decoded:
             return Decoded(payload, UTF_8, (FAULT_LABEL,))
     decoded = _transcoded(payload, declared)
     if declared in MULTI_BYTE:
-        if FAULT_BYTES not in decoded.faults:
+        if FAULT_BYTES not in decoded.faults and declared != "shift_jis":
             return decoded
         text = decoded.data.decode()
+        if declared == "shift_jis" and len(_HALF_WIDTH.findall(text)) > HALF_WIDTH_SHARE * _count_non_ascii(text):
+            return _undeclared(payload, FAULT_LABEL)  # what EUC-JP looks like; all its bytes are valid in Shift_JIS
+        if FAULT_BYTES not in decoded.faults:
+            return decoded
         if text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text):
             return decoded
         return _undeclared(payload, FAULT_LABEL)

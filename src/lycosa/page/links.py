@@ -13,7 +13,7 @@ from lycosa.url.normalise import LinkResolver
 
 MAX_LINKS = 20_000  # of a page
 _REFRESH = re.compile(r"\s*(?:\d+|(?=\.))(?:\.[\d.]*)?(?:\s*[;,]\s*|\s+)(?:url\s*=\s*)?(.*)", re.IGNORECASE | re.DOTALL)
-_HEADER_LINK = re.compile(r"\s*<([^>]*)>((?:\s*;\s*[^\s=;,\"]+\s*(?:=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s;,\"]*))?)*)\s*(?:,|$)")
+_HEADER_LINK = re.compile(r"\s*+<([^>]*)>((?:\s*+;\s*+[^\s=;,\"]++\s*+(?:=\s*+(?:\"(?:[^\"\\]|\\.)*+\"|[^\s;,\"]*+))?+)*+)\s*+(?:,|$)")
 _HEADER_PARAMETER = re.compile(r";\s*([^\s=;,\"]+)\s*(?:=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,\"]*)))?")
 
 

@@ -134,4 +134,5 @@ def _best_run(blocks: list[FoundBlock], scale: float) -> list[tuple[int, int]]:
         current += score
         if current > best:
             best, best_start, best_end = current, start, index + 1
-    return [blocks[index][:2] for index in range(best_start, best_end) if not linked[index] and blocks[index][5] != _H1]
+    chosen = range(best_start, best_end) if best_end else range(len(blocks))  # nothing but short lines: all that are no links
+    return [blocks[index][:2] for index in chosen if not linked[index] and blocks[index][5] != _H1]

@@ -71,12 +71,12 @@ _MAGIC = (
     b"\x28\xb5\x2f\xfd",
 )
 _HTML_START = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->|<\?xml[^>]*>)*<(?:!doctype\s+html|html|head|body|title|script|meta|div|table|h1|p|a|br|b|style|iframe)[\s/>]",
+    rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->|<\?xml[^>]*>)*+<(?:!doctype\s+html|html|head|body|title|script|meta|link|base|div|table|h1|p|a|br|b|style|iframe)[\s/>]",
     re.IGNORECASE | re.DOTALL,
 )
 _HTML_ANYWHERE = re.compile(rb"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)
 _XML_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml\s|<rss[\s>]|<feed[\s>]|<rdf:RDF[\s>])")
-_HTML_DOCUMENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->)*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
+_HTML_DOCUMENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->)*+<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
 _XHTML = re.compile(rb"<html[\s>]", re.IGNORECASE)
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
@@ -133,7 +133,11 @@ def is_binary(head: bytes) -> bool:
 
 
 def looks_like_utf_16(head: bytes) -> str:
-    """`utf-16le` or `utf-16be` for markup or Latin text in UTF-16 without a byte order mark, else ""."""
+    """`utf-16le` or `utf-16be` for what begins as markup, or is Latin text, in UTF-16 without a byte order mark; else ""."""
+    if head[:1] == b"<" and head[1:2] == head[3:4] == b"\0":
+        return "utf-16le"
+    if head[:1] == head[2:3] == b"\0" and head[1:2] == b"<":
+        return "utf-16be"
     pairs = len(head) // 2
     if pairs < 4 or head.count(0) < pairs * 0.6:
         return ""

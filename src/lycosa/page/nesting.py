@@ -1,8 +1,9 @@
 """A guard before the parser: markup that is nested thousands deep is flattened, thousands of attributes are cut.
 
 The HTML standard's algorithm looks along the stack of open elements at most start tags, reopens all unclosed formatting
-elements in each new block, and compares each attribute of a tag with all before it. So its time is tags times depth, its memory
-tags times unclosed formatting: 200,000 nested `div` take minutes. Browsers stop nesting at a depth of 512; so do we, where the product is large enough to matter.
+elements in each new block, and compares each attribute of a tag with all before it. So its time is tags times depth, its
+memory tags times unclosed formatting: 200,000 nested `div` take minutes. Browsers stop nesting at a depth of 512; so do we,
+where the product is large enough to matter.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ MAX_WORK = 20_000_000  # tags times depth that is let through: .05 s of lexbor's
 MAX_DEPTH = 256
 MAX_TAGS = 1_000_000  # what comes after them is dropped; a tag takes lexbor 100 to 200 bytes
 _MAX_REOPENED = 2_000_000  # elements that unclosed formatting may add
-MAX_ATTRIBUTES = 500  # of a tag; lexbor compares each with all before it
-_LONG_TAG = 2_000  # bytes from one "<" to the next that hold more than MAX_ATTRIBUTES at the earliest
+MAX_ATTRIBUTES = 1_000  # of a tag; lexbor compares each with all before it
+_LONG_TAG = 6_000  # bytes from one "<" to the next that are looked into: scripts have many such stretches, tags have not
 _SAFE_TAGS = 4_000  # the product cannot be reached with fewer
 
 # WHATWG HTML 13.2.5.32 to 39: name, then perhaps a value. An end of the tag does not match.

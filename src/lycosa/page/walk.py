@@ -92,6 +92,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     if (pieces or alts) and not hidden:
                         if in_links:
                             carried += pieces[link_first:]
+                            carried.append(" ")
                             link_first = 0
                         _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
@@ -127,6 +128,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     if (pieces or alts) and not hidden:
                         if in_links:
                             carried += pieces[link_first:]
+                            carried.append(" ")
                             link_first = 0
                         _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
@@ -157,6 +159,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     if not hidden:
                         if in_links:
                             carried += pieces[link_first:]
+                            carried.append(" ")
                             link_first = 0
                         _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
@@ -227,6 +230,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     if (pieces or alts) and not hidden:
                         if in_links:
                             carried += pieces[link_first:]
+                            carried.append(" ")
                             link_first = 0
                         _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
@@ -265,6 +269,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                         pieces[:] = [piece.replace("\n", _BREAK) for piece in pieces]
                     if in_links:
                         carried += pieces[link_first:]
+                        carried.append(" ")
                         link_first = 0
                     _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                     link_size = 0

@@ -1,0 +1,151 @@
+"""The encoding of a page, clause by clause (WHATWG HTML section 13.2.3, Encoding Standard section 4.2)."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.page.encoding import FAULT_BYTES, FAULT_LABEL, decode, prescan
+from lycosa.page.labels import ENCODING_OF_LABEL, REPLACEMENT, USER_DEFINED, codec_of, encoding_of
+
+UDHR = Path(__file__).resolve().parents[3] / "shared" / "data" / "udhr27"
+RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах."
+CHINESE = "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。"
+JAPANESE = "すべての人間は、生れながらにして自由であり、かつ、尊厳と権利とについて平等である。"
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding"),
+    [
+        ("UTF8", "utf-8"),
+        (" latin1 ", "windows-1252"),
+        ("ISO-8859-1", "windows-1252"),
+        ("us-ascii", "windows-1252"),
+        ("iso-8859-9", "windows-1254"),
+        ("gb2312", "gbk"),
+        ("ks_c_5601-1987", "euc-kr"),
+        ("x-sjis", "shift_jis"),
+        ("tis-620", "windows-874"),
+        ("hz-gb-2312", "replacement"),
+        ("unicode", "utf-16le"),
+        ("klingon", ""),
+    ],
+)
+def test_labels(label: str, encoding: str) -> None:
+    assert encoding_of(label) == encoding
+
+
+def test_every_encoding_has_a_codec() -> None:
+    for encoding in set(ENCODING_OF_LABEL.values()) - {REPLACEMENT, USER_DEFINED}:
+        assert b"abc".decode(codec_of(encoding), "replace")
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        (b'<meta charset="koi8-r">', "koi8-r"),
+        (b"<META CHARSET=Windows-1251 />", "windows-1251"),
+        (b"<meta charset=windows-1251/>", ""),  # an unquoted value takes the slash
+        (b"<meta http-equiv=Content-Type content='text/html; charset=\"gb2312\"'>", "gbk"),
+        (b"<meta content='text/html;charset=big5' http-equiv='content-type'>", "big5"),
+        (b"<meta name=x content='text/html; charset=big5'>", ""),
+        (b"<!-- <meta charset=koi8-r> --><meta charset=big5>", "big5"),
+        (b"<!-- <meta charset=koi8-r> ", ""),
+        (b"<meta charset=utf-16>", "utf-8"),
+        (b"<meta charset=x-user-defined>", "windows-1252"),
+        (b"<meta charset=nonsense><meta charset=euc-jp>", "euc-jp"),
+        (b'<?xml version="1.0" encoding="Shift_JIS"?><html>', "shift_jis"),
+        (b"<p title='>'><meta charset=euc-kr>", "euc-kr"),
+        (b" " * 1020 + b"<meta charset=koi8-r>", ""),
+    ],
+)
+def test_prescan(head: bytes, encoding: str) -> None:
+    assert prescan(head) == encoding
+
+
+@pytest.mark.parametrize(
+    ("payload", "content_type", "charset", "faults"),
+    [
+        (b"\xef\xbb\xbf" + RUSSIAN.encode(), "text/html; charset=koi8-r", "utf-8", ()),
+        (b"\xff\xfe" + RUSSIAN.encode("utf-16-le"), "text/html; charset=utf-8", "utf-16le", ()),
+        (b"\xfe\xff" + RUSSIAN.encode("utf-16-be"), "", "utf-16be", ()),
+        (b"<meta charset=utf-8>" + RUSSIAN.encode("koi8-r"), "text/html; charset=KOI8-R", "koi8-r", ()),
+        (b"<meta charset=windows-1251>" + RUSSIAN.encode("cp1251"), "text/html", "windows-1251", ()),
+        (RUSSIAN.encode(), "text/html", "utf-8", ()),
+        (RUSSIAN.encode(), "text/html; charset=iso-8859-1", "utf-8", (FAULT_LABEL,)),
+        (CHINESE.encode(), "text/html; charset=gbk", "utf-8", (FAULT_LABEL,)),
+        (CHINESE.encode("gb18030"), "text/html; charset=utf-8", "gbk", (FAULT_LABEL,)),
+        (b"<meta charset=gbk>" + CHINESE.encode("gb18030"), "text/html; charset=utf-8", "gbk", (FAULT_LABEL,)),
+        (RUSSIAN.encode("cp1251"), "text/html; charset=iso-8859-1", "windows-1251", (FAULT_LABEL,)),
+        (JAPANESE.encode("euc-jp"), "text/html; charset=shift_jis", "euc-jp", (FAULT_LABEL,)),
+        (JAPANESE.encode("cp932"), "", "shift_jis", ()),
+        (JAPANESE.encode("iso2022_jp"), "", "iso-2022-jp", ()),
+        (("<html><p>" + RUSSIAN).encode("utf-16-le"), "text/html", "utf-16le", ()),
+        ("<html><p>wide text of Latin letters</p>".encode("utf-16-le"), "text/html; charset=utf-16", "utf-16le", ()),
+        (b"<html>plain", "text/html; charset=utf-16", "utf-8", (FAULT_LABEL,)),
+        (CHINESE.encode() + b"\xe4\xba", "text/html; charset=utf-8", "utf-8", (FAULT_BYTES,)),
+        (b"plain", "text/html; charset=iso-8859-1", "windows-1252", ()),
+        (b"plain", "", "utf-8", ()),
+        (b"caf\xe9", "text/html; charset=iso-8859-1", "windows-1252", ()),
+        (b"", "", "utf-8", ()),
+    ],
+)
+def test_decode(payload: bytes, content_type: str, charset: str, faults: tuple[str, ...]) -> None:
+    decoded = decode(payload, content_type)
+    assert (decoded.charset, decoded.faults) == (charset, faults)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=400), st.sampled_from(["", *(f"text/html; charset={label}" for label in sorted(ENCODING_OF_LABEL))]))
+def test_any_bytes_become_utf_8(payload: bytes, content_type: str) -> None:
+    decoded = decode(payload, content_type)
+    decoded.data.decode()
+    assert decoded.charset in ENCODING_OF_LABEL.values()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=200))
+def test_utf_8_is_recognised_without_a_label(text: str) -> None:
+    payload = ("<p>" + text).encode("utf-8", "replace")
+    assert decode(payload).data == payload or payload.isascii()
+
+
+def _samples(language: str) -> list[str]:
+    if not UDHR.is_dir():
+        pytest.skip(f"no {UDHR}")
+    text = " ".join(re.sub(r"<[^>]+>", " ", (UDHR / f"{language}.xml").read_text(encoding="utf-8")).split())
+    return [text[start : start + 1000] for start in range(0, len(text) - 1000, 1500)]
+
+
+@pytest.mark.parametrize(
+    ("language", "encodings"),
+    [
+        ("ru", "windows-1251 koi8-r ibm866 iso-8859-5"),
+        ("ar", "windows-1256"),
+        ("ja", "shift_jis euc-jp iso-2022-jp"),
+        ("ko", "euc-kr"),
+        ("zh", "gbk"),
+        ("zh-hant", "big5"),
+        ("fr", "windows-1252"),
+        ("de", "windows-1252"),
+        ("it", "windows-1252"),
+    ],
+)
+def test_unlabelled_texts_are_detected(language: str, encodings: str) -> None:
+    for encoding in encodings.split():
+        for sample in _samples(language):
+            payload = sample.encode(codec_of(encoding), "ignore")
+            decoded = decode(b"<p>" + payload)
+            assert decoded.data[3:].decode() == payload.decode(codec_of(encoding)), f"{encoding} taken for {decoded.charset}"
+
+
+def test_detection_takes_time_in_proportion() -> None:
+    payload = b"<script>\xff" * 100_000
+    started = time.process_time()
+    decode(payload, "text/html; charset=utf-8")
+    assert time.process_time() - started < 1.0

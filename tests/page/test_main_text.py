@@ -1,0 +1,157 @@
+"""The main text: the floor on pages that people marked, and what it must do on sites that are no newspapers."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench import extract
+from lycosa.page.document import read_html
+from lycosa.page.main_text import letters_worth, main_text
+
+SITES = Path.home() / ".cache" / "lycosa-sites"
+FLOORS = Path(extract.__file__).with_name("floors.toml")
+PROSE = "This is a sentence of prose that is long enough to be taken for one, and it has no links."
+MENU = "".join(f"<li><a href=/{number}>Menu entry number {number}</a>" for number in range(20))
+
+
+def main_of(html: str) -> list[str]:
+    return main_text(read_html(html.encode())[0]).split("\n")
+
+
+def test_the_floor() -> None:
+    if not extract.DATA.is_dir():
+        pytest.skip(f"{extract.DATA} is not there")
+    floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["extract"]
+    result = extract.measure("lycosa")
+    assert result is not None
+    assert result.all.f1 >= floors["f1"]
+    assert min(result.tuned.f1, result.held.f1) >= floors["f1"] - 0.01, "one half is much worse than the other"
+
+
+@pytest.mark.prove
+def test_the_cost() -> None:
+    floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["extract"]
+    results = [extract.run("lycosa") for _ in range(5)]
+    assert sorted(float(str(result["milliseconds"])) for result in results if result)[2] <= floors["milliseconds"]
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "expected"),
+    [
+        ("a b c d e", "a b c d e", (1.0, 0.0, 0.0)),
+        ("a b c d e", "a b c d", (0.5, 0.0, 0.5)),
+        ("a b c d", "a b c d x", (0.5, 0.5, 0.0)),
+        ("a b c d a b c d", "a b c d", (0.2, 0.0, 0.8)),
+        ("a b", "a b", (1.0, 0.0, 0.0)),
+        ("a b", "", (0.0, 0.0, 1.0)),
+        ("", "", (0.0, 0.0, 0.0)),
+    ],
+)
+def test_the_measure(true: str, predicted: str, expected: tuple[float, float, float]) -> None:
+    assert extract.matching(true, predicted) == pytest.approx(expected)
+
+
+def test_navigation_is_left_out() -> None:
+    html = (
+        f"<body><ul>{MENU}</ul><h1>Title</h1><p>{PROSE} One.<p>{PROSE} Two.<h2>Section</h2><p>{PROSE} Three.<div class=footer>{PROSE}</div>"
+    )
+    assert main_of(html) == [f"{PROSE} One.", f"{PROSE} Two.", "Section", f"{PROSE} Three."]
+
+
+@pytest.mark.parametrize(
+    "attributes", ["class=sidebar", "id=comments", "class='cookie-consent'", "role=complementary", "class=relatedArticles", "hidden"]
+)
+def test_marked_regions_are_put_aside(attributes: str) -> None:
+    article = "".join(f"<p>{PROSE} {number}." for number in range(8))
+    text = main_of(f"<body><div><div>{article}</div><div {attributes}><p>{PROSE} Aside.</div></div>")
+    assert len(text) == 8
+
+
+def test_a_mark_on_most_of_the_prose_is_not_believed() -> None:
+    article = "".join(f"<p>{PROSE} {number}." for number in range(8))
+    assert len(main_of(f"<body><div class=sidebar>{article}</div><div><p>Short.</div>")) == 8
+
+
+def test_captions_and_alternative_texts_are_left_out() -> None:
+    html = f"<body><article><p>{PROSE} 1.<figure><img src=i alt='{PROSE}'><figcaption>{PROSE}</figcaption></figure><p>{PROSE} 2.<p>{PROSE} 3.</article>"
+    assert main_of(html) == [f"{PROSE} {number}." for number in (1, 2, 3)]
+
+
+def test_scripts_without_spaces_are_measured_by_their_own_length() -> None:
+    assert letters_worth(["人人生而自由,在尊严和权利上一律平等。"]) == 2.0
+    assert letters_worth(["Все люди рождаются свободными и равными"]) == 1.0
+    assert letters_worth(["All human beings are born free"]) == 1.0
+    assert main_of("<body><h1>题目</h1><p>人人生而自由,在尊严和权利上一律平等。</p><p>他们赋有理性和良心。")[0].startswith("人人")
+
+
+def _is_subsequence(part: list[str], whole: list[str]) -> bool:
+    lines = iter(whole)
+    return all(line in lines for line in part)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<p>", "<div>", "</div>", "<li>", "<td>", "<a href=x>", "</a>", "<br>", "<h2>", "</h2>", "<pre>", "</pre>", "<b>", "</b>"]
+            + [
+                "<table>",
+                "<span hidden>",
+                "</span>",
+                "<article>",
+                "</article>",
+                "<nav>",
+                "</nav>",
+                "<img alt=alt>",
+                PROSE,
+                "word",
+                " ",
+                "\n",
+                "。",
+            ]
+        ),
+        max_size=60,
+    )
+)
+def test_the_main_text_is_made_of_lines_of_the_text(parts: list[str]) -> None:
+    found, _ = read_html("".join(parts).encode())
+    chosen = main_text(found)
+    assert _is_subsequence(chosen.split("\n") if chosen else [], found.lines)
+    assert all(line == " ".join(line.split()) and line for line in found.lines)
+
+
+@pytest.mark.parametrize(
+    ("page", "within", "without"),
+    [
+        ("python-doc/library/asyncio-eventloop.html", "The event loop is the core of every asyncio application.", "Previous topic"),
+        ("python-doc/library/json.html", "JSON (JavaScript Object Notation)", "Show Source"),
+        ("apache-manual/en/bind.html", "Configuring Apache HTTP Server to listen on specific addresses and ports.", "Available Languages"),
+        ("debian-reference/ch01.en.html", "I think learning a computer system is like learning a new foreign language.", "Next"),
+        ("debian-reference/ch01.ja.html", "コンピューターシステムを学ぶことは新しい外国語を学ぶことに似ていると考えます。", "次へ"),
+        ("maint-guide/zh-cn/start.zh-cn.html", "大家都是志愿者。", "下一页"),
+    ],
+)
+def test_documentation(page: str, within: str, without: str) -> None:
+    path = next((path for path in (SITES / page, SITES / f"{page}.gz") if path.is_file()), None)
+    if path is None:
+        pytest.skip(f"{SITES / page} is not laid out (make_sites.sh)")
+    found, _ = read_html(path.read_bytes())
+    lines = main_text(found).split("\n")
+    assert any(within in line for line in lines)
+    assert not any(line.startswith(without) for line in lines)
+    assert any(line.startswith(without) for line in found.lines)
+
+
+def test_documentation_is_never_empty() -> None:
+    paths = sorted(SITES.rglob("*.html"))[::97]
+    if not paths:
+        pytest.skip(f"{SITES} is not laid out (make_sites.sh)")
+    for path in paths:
+        found, _ = read_html(path.read_bytes())
+        prose = sum(block[2] - block[3] for block in found.blocks if block[3] * 3 < block[2] and block[2] > 100)
+        assert prose == 0 or main_text(found), path
