@@ -78,7 +78,10 @@ def test_a_mark_on_most_of_the_prose_is_not_believed() -> None:
 
 
 def test_captions_and_alternative_texts_are_left_out() -> None:
-    html = f"<body><article><p>{PROSE} 1.<figure><img src=i alt='{PROSE}'><figcaption>{PROSE}</figcaption></figure><p>{PROSE} 2.<p>{PROSE} 3.</article>"
+    html = (
+        f"<body><article><p>{PROSE} 1.<figure><img src=i alt='{PROSE}'><figcaption>{PROSE}</figcaption></figure>"
+        f"<p>{PROSE} 2.<p>{PROSE} 3.</article>"
+    )
     assert main_of(html) == [f"{PROSE} {number}." for number in (1, 2, 3)]
 
 
@@ -98,22 +101,8 @@ def _is_subsequence(part: list[str], whole: list[str]) -> bool:
 @given(
     st.lists(
         st.sampled_from(
-            ["<p>", "<div>", "</div>", "<li>", "<td>", "<a href=x>", "</a>", "<br>", "<h2>", "</h2>", "<pre>", "</pre>", "<b>", "</b>"]
-            + [
-                "<table>",
-                "<span hidden>",
-                "</span>",
-                "<article>",
-                "</article>",
-                "<nav>",
-                "</nav>",
-                "<img alt=alt>",
-                PROSE,
-                "word",
-                " ",
-                "\n",
-                "。",
-            ]
+            "<p>|<div>|</div>|<li>|<td>|<a href=x>|</a>|<br>|<h2>|</h2>|<pre>|</pre>|<b>|</b>|<table>|<span hidden>|</span>|<article>|"
+            f"</article>|<nav>|</nav>|<img alt=alt>|{PROSE}|word| |\n|。".split("|")
         ),
         max_size=60,
     )
@@ -128,9 +117,9 @@ def test_the_main_text_is_made_of_lines_of_the_text(parts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("page", "within", "without"),
     [
-        ("python-doc/library/asyncio-eventloop.html", "The event loop is the core of every asyncio application.", "Previous topic"),
+        ("python-doc/library/asyncio-eventloop.html", "The event loop is the core of every asyncio application.", "Table of Contents"),
         ("python-doc/library/json.html", "JSON (JavaScript Object Notation)", "Show Source"),
-        ("apache-manual/en/bind.html", "Configuring Apache HTTP Server to listen on specific addresses and ports.", "Available Languages"),
+        ("apache-manual/en/bind.html", "Para que o servidor aceite conexões na porta 80", "Línguas Disponíveis"),
         ("debian-reference/ch01.en.html", "I think learning a computer system is like learning a new foreign language.", "Next"),
         ("debian-reference/ch01.ja.html", "コンピューターシステムを学ぶことは新しい外国語を学ぶことに似ていると考えます。", "次へ"),
         ("maint-guide/zh-cn/start.zh-cn.html", "大家都是志愿者。", "下一页"),

@@ -4,7 +4,8 @@
    shallow text features", WSDM 2010).
 2. Regions marked by class, id, role or tag as something else are put aside, unless they hold much of the page's prose: then the
    mark means something else on this site. Regions marked as the article are believed if they hold enough.
-3. From the page, descend into the element that holds nearly all of the prose, as long as there is one.
+3. From the page, descend into the element that holds nearly all of the prose, as long as there is one; not
+   into a section of a section, which is a long part of a text with an introduction.
 4. In it, the run of blocks with the best sum of scores is the main text (Pasternack and Roth, "Extracting article text from the
    web with maximum subsequence segmentation", WWW 2009), less what is put aside and less lists of links.
 
@@ -15,7 +16,7 @@ them is changed by a third, except where said.
 from __future__ import annotations
 
 from lycosa.page.found import ALT, Found, FoundBlock
-from lycosa.page.marks import AWAY, BODY, NEUTRAL, NEVER
+from lycosa.page.marks import AWAY, BODY, NEUTRAL, NEVER, SECTION
 from lycosa.page.tags import HEADINGS, TAG
 
 PROSE_LENGTH = 30  # characters of Latin text from which a block counts
@@ -51,7 +52,7 @@ def main_ranges(found: Found) -> list[tuple[int, int]]:
         if size >= long and link_size * 3 < size and tag != ALT:
             prose[element] += size - link_size
     away, kept = _put_aside(parents, marks, prose)
-    top, end = _tightest(parents, kept)
+    top, end = _tightest(parents, marks, kept)
     inside = [block for block in blocks if top <= block[4] < end and block[5] != ALT and not away[block[4]]]
     return _best_run(inside, scale)
 
@@ -92,7 +93,7 @@ def _put_aside(parents: tuple[int, ...], marks: tuple[int, ...], prose: list[int
     return away, kept
 
 
-def _tightest(parents: tuple[int, ...], kept: list[int]) -> tuple[int, int]:
+def _tightest(parents: tuple[int, ...], marks: tuple[int, ...], kept: list[int]) -> tuple[int, int]:
     """The element that holds nearly all of the prose, and the number after its last descendant."""
     count = len(parents)
     within = kept.copy()
@@ -104,8 +105,8 @@ def _tightest(parents: tuple[int, ...], kept: list[int]) -> tuple[int, int]:
         if size and (not heaviest[parent] or size >= within[heaviest[parent]]):
             heaviest[parent] = index
     top = 0
-    while heaviest[top] and within[heaviest[top]] > DESCEND_SHARE * within[top]:
-        top = heaviest[top]
+    while (child := heaviest[top]) and within[child] > DESCEND_SHARE * within[top] and not marks[top] == marks[child] == SECTION:
+        top = child
     if not heaviest[top]:
         top = parents[top]  # a single block: its neighbours belong to it
     end = top + 1

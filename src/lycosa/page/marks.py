@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-NEUTRAL, AWAY, BODY, NEVER = 0, 1, 2, 3
+NEUTRAL, AWAY, BODY, NEVER, SECTION = range(5)
 """Marks of a region: nothing known; not the article; the article itself."""
 
 _AWAY = """
@@ -24,6 +24,7 @@ _BODY = "articlebody storybody entrycontent postcontent articlecontent articlete
 _NEVER = """
     cookie cookies consent gdpr privacy newsletter subscribe disqus comment comments outbrain taboola login signin signup cli
 """
+_SECTION_WORDS = frozenset({"section", "sect1", "sect2", "sect3", "chapter"})
 _NEVER_WORDS = frozenset(_NEVER.split())
 _AWAY_WORDS = frozenset(_AWAY.split())
 _BODY_WORDS = frozenset(_BODY.split())
@@ -62,7 +63,7 @@ def _judge(names: str) -> int:
         not _BODY_WORDS.isdisjoint(words) or not _BODY_WORDS.isdisjoint(map("".join, pairwise(words)))
     ):
         return BODY
-    return NEUTRAL
+    return NEUTRAL if _SECTION_WORDS.isdisjoint(words) else SECTION
 
 
 def mark_of_element(attributes: dict[str, str | None]) -> int:

@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborNode
 from lycosa.core.records import LinkKind
 from lycosa.page.found import ALT, ANCHOR_LENGTH, Found, FoundBlock, fold
 from lycosa.page.head import read_image, read_special
-from lycosa.page.marks import AWAY, NEUTRAL, NEVER, is_hidden, mark_of_element
+from lycosa.page.marks import AWAY, NEUTRAL, NEVER, SECTION, is_hidden, mark_of_element
 from lycosa.page.tags import AWAY_TAGS, BLOCKS, CELLS, HEADINGS, ITEMS, SPECIAL, TAG, TEXT, UNSEEN, UNSEEN_BUT_LINKED
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
@@ -21,8 +21,10 @@ PERMALINKS = frozenset("¶#§🔗∞⚓")
 _ANCHOR_PIECES = 200  # text nodes read for an anchor
 _BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
 
-# What starts; an element that is not listed is inline and says nothing. The first four are block elements.
-_BLOCK, _AWAY_BLOCK, _CAPTION, _ARTICLE, _LINK, _ITEM, _SPAN, _SPECIAL, _IMAGE, _HEADING, _BR, _CELL, _SKIP, _HIDE, _PRE = range(15)
+# What starts; an element that is not listed is inline and says nothing. The first five are block elements.
+_BLOCK, _SECTION, _AWAY_BLOCK, _CAPTION, _ARTICLE, _LINK, _ITEM, _SPAN, _SPECIAL, _IMAGE, _HEADING, _BR, _CELL, _SKIP, _HIDE, _PRE = range(
+    16
+)
 _STARTS = (
     dict.fromkeys(SPECIAL, _SPECIAL)
     | dict.fromkeys(BLOCKS, _BLOCK)
@@ -32,7 +34,7 @@ _STARTS = (
     | dict.fromkeys(CELLS, _CELL)
     | dict.fromkeys(UNSEEN, _SKIP)
     | dict.fromkeys(UNSEEN_BUT_LINKED, _HIDE)
-    | {TAG["figcaption"]: _CAPTION, TAG["article"]: _ARTICLE, TAG["span"]: _SPAN, TAG["a"]: _LINK, TAG["br"]: _BR}
+    | {TAG["figcaption"]: _CAPTION, TAG["section"]: _SECTION, TAG["article"]: _ARTICLE, TAG["span"]: _SPAN, TAG["a"]: _LINK, TAG["br"]: _BR}
     | {TAG["wbr"]: _SKIP, TAG["img"]: _IMAGE, TAG["pre"]: _PRE}
 )
 _STARTS_NOTHING_HIDDEN = {tag: starts for tag, starts in _STARTS.items() if starts != _SPAN}
@@ -102,7 +104,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     if starts != _BLOCK:
                         if starts == _ARTICLE:
                             found.has_article = True
-                        else:
+                        elif starts != _SECTION:
                             mark = AWAY if starts == _AWAY_BLOCK else NEVER
                     attributes = node.attributes
                     if attributes:
@@ -112,7 +114,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                             saved = len(pieces), link_size
                             hidden += 1
                     element = len(elements)
-                    elements.append((outer, mark))
+                    elements.append((outer, mark or (SECTION if starts == _SECTION else NEUTRAL)))
                 elif starts == _LINK:
                     attributes = node.attributes
                     if "href" in attributes or "xlink:href" in attributes:
