@@ -63,3 +63,54 @@ def test_no_bytes_raise_and_the_result_is_the_same_twice(payload: bytes, content
 )
 def test_understands(content_type: str, payload: bytes, expected: bool) -> None:
     assert understands(content_type, payload) is expected
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>One<p>Two", "One\nTwo"),
+        ("<p>a<b>b</b>c <i>d</i>\n\te", "abc d e"),
+        ("<a href=x>one</a> <a href=y>two</a>", "one two"),
+        ("<ul><li>one<li>two</ul>three", "one\ntwo\nthree"),
+        ("<div>one<div>two</div>three</div>", "one\ntwo\nthree"),
+        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a b\n1 2"),
+        (f"<table><tr><td>{'long ' * 20}<td>short</table>", f"{('long ' * 20).strip()}\nshort"),
+        ("<pre>one\n  two\n\nthree</pre>", "one\ntwo\nthree"),
+        ("<pre>one\n<a href=x>two</a>\n</pre>", "one\ntwo"),
+        ("a<script>x</script><style>y</style><template>z</template><noscript>n</noscript>b", "ab"),
+        ("a<span hidden>x</span><span style='color: red; DISPLAY : none'>y</span>b", "ab"),
+        ("<div hidden><p>x</p></div><p>y", "y"),
+        ("<select><option>x</select><textarea>y</textarea>z", "z"),
+        ("<p><img src=i alt='An  image'>", "An image"),
+        ("<p>text <img src=i alt=image> more", "text more\nimage"),
+        ("soft\u00adhyphen\u00a0space", "softhyphen space"),
+        ("<h2>Title<a href='#t'>¶</a></h2>", "Title"),
+        ("<svg><title>x</title><text>y</text></svg>z", "z"),
+        ("<title>t</title>", ""),
+    ],
+)
+def test_visible_text(html: str, text: str) -> None:
+    assert parse_page(html.encode(), url=URL, content_type="text/html; charset=utf-8").text == text
+
+
+def test_headings_and_headline() -> None:
+    page = parse_page(
+        b"<html><h2>Zero</h2><h1> One <b>bold</b></h1><h1>Two</h1><h6></h6><h3 hidden>x</h3>", url=URL, content_type="text/html"
+    )
+    assert page.headings == ["Zero", "One bold", "Two"]
+    assert page.headline == "One bold"
+
+
+def test_language_and_digests_come_from_the_text() -> None:
+    german = b"<html lang=en><p>" + "Alle Menschen sind frei und gleich an Würde und Rechten geboren. ".encode() * 5
+    page = parse_page(german, url=URL, content_type="text/html")
+    assert page.language == "de"
+    assert page.text_digest != 0
+    assert page.simhash != 0
+    again = parse_page(german.replace(b"<p>", b"<p class=x>"), url=URL, content_type="text/html")
+    assert (again.text_digest, again.simhash) == (page.text_digest, page.simhash)
+
+
+def test_the_title_of_a_page_without_one() -> None:
+    page = parse_page(b"<html><meta property=og:title content='Shared title'><p>x", url=URL, content_type="text/html")
+    assert (page.title, page.headline) == ("Shared title", "Shared title")

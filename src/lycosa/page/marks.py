@@ -92,4 +92,7 @@ def is_hidden(attributes: dict[str, str | None]) -> bool:
     if "hidden" in attributes:
         return True
     style = attributes.get("style")
-    return style is not None and "display" in style and "display:none" in style.replace(" ", "").lower()
+    if style is None:
+        return False
+    style = style.lower()
+    return "display" in style and "display:none" in style.replace(" ", "")

@@ -40,6 +40,7 @@ _STARTS = (
 _STARTS_NOTHING_HIDDEN = {tag: starts for tag, starts in _STARTS.items() if starts != _SPAN}
 # What ends: only elements that have children come to an end.
 _END_BLOCK, _END_LINK, _END_HEADING, _END_PRE, _END_CELL, _END_HIDDEN = range(6)
+_NO_CHILDREN = -2  # instead of an end: the children are not visited
 
 _A = LinkKind.A.value
 _H1 = TAG["h1"]
@@ -168,6 +169,10 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     block_tag = tag
                     end = _END_HEADING
                     saved = len(lines), tag
+                    if hides and is_hidden(node.attributes):
+                        end = _END_HIDDEN
+                        saved = len(pieces), link_size
+                        hidden += 1
                 elif starts == _BR:
                     pieces.append(_BREAK)
                     end = _NO_CHILDREN
@@ -280,9 +285,6 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                         found.add_heading(" ".join(lines[saved[0] :]), saved[1] == _H1)
             following = ended.next
         node = following
-
-
-_NO_CHILDREN = -2  # instead of an end: the children are not visited
 
 
 def _flush(lines: list[str], blocks: list[FoundBlock], pieces: list[str], link_size: int, element: int, tag: int, alts: list[str]) -> None:
