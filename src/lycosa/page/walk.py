@@ -11,15 +11,14 @@ from typing import Any
 from selectolax.lexbor import LexborNode
 
 from lycosa.core.records import LinkKind
-from lycosa.page.found import ALT, ANCHOR_LENGTH, Found, FoundBlock, fold
+from lycosa.page.found import ANCHOR_LENGTH, Found, fold
 from lycosa.page.head import read_image, read_special
+from lycosa.page.lines import BREAK, anchor_text, flush, label, other_href, rel_tokens
 from lycosa.page.marks import AWAY, NEUTRAL, NEVER, SECTION, is_hidden, mark_of_element
 from lycosa.page.tags import AWAY_TAGS, BLOCKS, CELLS, HEADINGS, ITEMS, SPECIAL, TAG, TEXT, UNSEEN, UNSEEN_BUT_LINKED
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 PERMALINKS = frozenset("¶#§🔗∞⚓")
-_ANCHOR_PIECES = 200  # text nodes read for an anchor
-_BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
 
 # What starts; an element that is not listed is inline and says nothing. The first five are block elements.
 _BLOCK, _SECTION, _AWAY_BLOCK, _CAPTION, _ARTICLE, _LINK, _ITEM, _SPAN, _SPECIAL, _IMAGE, _HEADING, _BR, _CELL, _SKIP, _HIDE, _PRE = range(
@@ -97,7 +96,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                             carried += pieces[link_first:]
                             carried.append(" ")
                             link_first = 0
-                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                     block_tag = tag
                     end = _END_BLOCK
@@ -133,7 +132,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                             carried += pieces[link_first:]
                             carried.append(" ")
                             link_first = 0
-                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                     block_tag = tag
                     if hides:
@@ -164,7 +163,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                             carried += pieces[link_first:]
                             carried.append(" ")
                             link_first = 0
-                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                     block_tag = tag
                     end = _END_HEADING
@@ -174,14 +173,14 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                         saved = len(pieces), link_size
                         hidden += 1
                 elif starts == _BR:
-                    pieces.append(_BREAK)
+                    pieces.append(BREAK)
                     end = _NO_CHILDREN
                 elif starts == _CELL:
                     attributes = node.attributes
                     mark = mark_of_element(attributes) if attributes else NEUTRAL
                     end = _END_CELL
                     if mark != NEUTRAL and not hidden:
-                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                         end = _END_BLOCK
                         element = len(elements)
@@ -195,12 +194,12 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     saved = len(pieces), link_size
                     hidden += 1
                 elif not hidden:  # a listing
-                    _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                    flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                     link_size = 0
                     block_tag = tag
                     if node.css_first("a,img") is None:  # read at once: the spans of coloured code are many
-                        pieces.append(node.text().replace("\n", _BREAK))
-                        _flush(lines, blocks, pieces, 0, element, block_tag, alts)
+                        pieces.append(node.text().replace("\n", BREAK))
+                        flush(lines, blocks, pieces, 0, element, block_tag, alts)
                         block_tag = 0
                         end = _NO_CHILDREN
                     else:
@@ -221,13 +220,13 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     elif end == _END_LINK:
                         in_links -= 1
                         attributes = saved[1]
-                        links[saved[0]] = _A, attributes.get("href") or _other_href(attributes), _tokens(attributes), _label(attributes)
+                        links[saved[0]] = _A, attributes.get("href") or other_href(attributes), rel_tokens(attributes), label(attributes)
                         link_first, link_alt, carried = saved[2:]
         following = node.next
         while following is None:
             if not stack:
                 if not hidden:
-                    _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                    flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                 return found
             ended = stack.pop()
             if ended is ends_next:
@@ -239,7 +238,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                             carried += pieces[link_first:]
                             carried.append(" ")
                             link_first = 0
-                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                     element = outer
                     block_tag = 0
@@ -249,22 +248,22 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     if not carried and len(pieces) == link_first + 1 and len(anchor := pieces[-1]) < ANCHOR_LENGTH:
                         anchor = " ".join(anchor.split()) if anchor.isascii() else fold(anchor)
                     else:
-                        anchor = _anchor(carried + pieces[link_first:], found)
+                        anchor = anchor_text(carried + pieces[link_first:], found)
                     if anchor in PERMALINKS and not carried and (attributes.get("href") or "")[:1] == "#":
                         link_size -= sum(map(len, pieces[link_first:]))
                         del pieces[link_first:]
                         anchor = ""
                     links[index] = (
                         _A,
-                        attributes.get("href") or _other_href(attributes),
-                        _tokens(attributes),
-                        anchor or link_alt or _label(attributes),
+                        attributes.get("href") or other_href(attributes),
+                        rel_tokens(attributes),
+                        anchor or link_alt or label(attributes),
                     )
                     link_first, link_alt, carried = outer_first, outer_alt, outer_carried
                 elif end == _END_CELL:
                     pieces.append(" ")
                     if not hidden and sum(map(len, pieces[saved:])) > CELL_LENGTH:
-                        _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                 elif end == _END_HIDDEN:  # what was collected is dropped, except from links that ended in it
                     hidden -= 1
@@ -273,64 +272,15 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     element = outer
                 elif not hidden:  # a heading or a listing
                     if end == _END_PRE:
-                        pieces[:] = [piece.replace("\n", _BREAK) for piece in pieces]
+                        pieces[:] = [piece.replace("\n", BREAK) for piece in pieces]
                     if in_links:
                         carried += pieces[link_first:]
                         carried.append(" ")
                         link_first = 0
-                    _flush(lines, blocks, pieces, link_size, element, block_tag, alts)
+                    flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                     link_size = 0
                     block_tag = 0
                     if end == _END_HEADING:
                         found.add_heading(" ".join(lines[saved[0] :]), saved[1] == _H1)
             following = ended.next
         node = following
-
-
-def _flush(lines: list[str], blocks: list[FoundBlock], pieces: list[str], link_size: int, element: int, tag: int, alts: list[str]) -> None:
-    """Make a block of the current line and what stands in for its images; both are empty after it."""
-    first = len(lines)
-    text = "".join(pieces)
-    pieces.clear()
-    if _BREAK in text:
-        lines += [folded for folded in map(fold, text.split(_BREAK)) if folded]
-        size = sum(map(len, lines[first:]))
-    else:
-        text = " ".join(text.split()) if text.isascii() else fold(text)
-        size = len(text)
-        if size:
-            lines.append(text)
-    if size:
-        blocks.append((first, len(lines), size, link_size if link_size < size else size, element, tag))
-    if alts:
-        for alt in alts:
-            blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, ALT))
-            lines.append(alt)
-        alts.clear()
-
-
-def _other_href(attributes: dict[str, str | None]) -> str:
-    return attributes.get("xlink:href") or ""
-
-
-def _tokens(attributes: dict[str, str | None]) -> str:
-    rel = attributes.get("rel")
-    return " ".join(rel.lower().split()) if rel else ""
-
-
-def _label(attributes: dict[str, str | None]) -> str:
-    """What names a link that has neither text nor image."""
-    label = attributes.get("aria-label") or attributes.get("title")
-    return fold(label)[:ANCHOR_LENGTH] if label else ""
-
-
-def _anchor(pieces: list[str], found: Found) -> str:
-    """The text of a link, at most ANCHOR_LENGTH characters. Bounded work: links can be nested."""
-    text = "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[:_ANCHOR_PIECES]])
-    if _BREAK in text:
-        text = text.replace(_BREAK, " ")
-    text = fold(text)
-    if len(text) <= ANCHOR_LENGTH:
-        return text
-    found.anchors_cut += 1
-    return text[:ANCHOR_LENGTH].rstrip()
