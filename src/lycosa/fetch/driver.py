@@ -26,6 +26,7 @@ class Driver:
         self._epoll = select.epoll()
         self._watched: dict[int, int] = {}  # what epoll watches for each descriptor; 0: libcurl does not care now
         self._timer_due: int | None = None
+        self._running = 0  # handles added and not removed; those that have ended are among them until then
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -34,10 +35,12 @@ class Driver:
 
     def add(self, curl: Any) -> None:
         self._multi.add_handle(curl)
+        self._running += 1
 
     def remove(self, curl: Any) -> None:
         """Take a handle out, whether it has ended or not; if not, its connection (or HTTP/2 stream) is closed."""
         self._multi.remove_handle(curl)
+        self._running -= 1
 
     def step(self, until: int) -> None:
         """Let libcurl work on what has happened, waiting for that until `until` (`monotonic_ms`), or less."""
@@ -45,8 +48,10 @@ class Driver:
         if self._timer_due is not None:
             if now >= self._timer_due:
                 self._timer_due = None
-                self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-                if self._timer_due is not None:
+                _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+                if running < self._running:
+                    until = now  # a quick answer was read to its end in this call: nothing is left to wait for
+                elif self._timer_due is not None:
                     until = min(until, self._timer_due)
             else:
                 until = min(until, self._timer_due)
