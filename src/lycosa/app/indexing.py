@@ -36,10 +36,15 @@ class IndexFollower:
         Raises:
             LycosaError: what the indexer raised, now or earlier.
         """
-        self.stop()
+        self._end()
         if self.error is not None:
             raise self.error
         self._indexer.update()
+
+    def close(self) -> None:
+        """End the thread; an update that is under way is finished. May be called twice, and after `finish`."""
+        self._end()
+        self._indexer.close()
 
     def _follow(self) -> None:
         while not self._ending.is_set():
@@ -54,8 +59,7 @@ class IndexFollower:
                 return
             self._ending.wait(self._interval_ms / 1000)
 
-    def stop(self) -> None:
-        """End the thread; an update that is under way is finished. May be called twice."""
+    def _end(self) -> None:
         self._ending.set()
         self._wake.set()
         self._thread.join()

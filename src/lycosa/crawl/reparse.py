@@ -6,21 +6,21 @@ rows of `pages` and `links`; when nothing changed, nothing is written. New links
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
 import polars.selectors as cs
 
 from lycosa.archive.reader import read_response
-from lycosa.core.records import Exchange, Link, Page, Visit
+from lycosa.core.records import Exchange, Page, Visit
 from lycosa.crawl.understand import Reader
 from lycosa.fetch.decode import parse_head
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
 from lycosa.store.rows import page_row
 from lycosa.store.schema import TABLES
-from lycosa.store.tables import Buffers
+from lycosa.store.tables import Buffers, LinksBuffer
 
 _SLICE = 500
 _COMMIT_PAGES = 2_000
@@ -55,61 +55,70 @@ def reparse(
         ClaimLost: somebody else took the partitions.
     """
     report = Reparsed()
-    buffers, held = Buffers(), 0
-    for rows, links in _slices(tables, collection, since_ms):
+    buffers = Buffers()
+    places = _places(tables)
+    stored_links = _hash_links(tables.scan("links"))
+    for rows in _slices(tables, places, collection, since_ms):
+        understood = []
         for row in rows:
             report.pages += 1
-            visit = _visit(row)
             page = _read(row, reader, locate)
             if page is None:
                 report.unreadable += 1
-                continue
-            if not _differs(row, visit, page, links.get((visit.host_key, visit.url_key), [])):
+            else:
+                understood.append((row, _visit(row), page))
+        fresh_links = _fresh_links((visit, page) for _, visit, page in understood)
+        for row, visit, page in understood:
+            key = (visit.host_key, visit.url_key)
+            if not _differs(row, visit, page) and fresh_links.get(key) == stored_links.get(key):
                 continue
             report.changed += 1
             report.text_changed += page.text_digest != row["text_digest"]
             buffers.add_page(visit, page, str(row["redirect_from"] or ""))
             buffers.links.add_links(visit, page.links)
-            held += 1
-        if held >= _COMMIT_PAGES:
-            claim.commit(claim.next_folder(), buffers.mapping(), counters={"reparsed": held})
-            buffers, held = Buffers(), 0
+        if buffers.pages.rows >= _COMMIT_PAGES:
+            claim.commit(claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows})
+            buffers = Buffers()
         if observer is not None:
             observer(report)
-    if held:
-        claim.commit(claim.next_folder(), buffers.mapping(), counters={"reparsed": held})
+    if buffers.pages.rows:
+        claim.commit(claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows})
     return report
 
 
-_Links = dict[tuple[int, int], list[tuple[object, ...]]]
+_LinkHashes = dict[tuple[int, int], int]
 
 
-def _slices(tables: LiveTables, collection: str | None, since_ms: int | None) -> Iterator[tuple[list[dict[str, object]], _Links]]:
-    """Pages with their records' places, 500 at a time, and the stored links of each."""
-    pages = tables.scan("pages")
-    if collection is not None:
-        pages = pages.filter(pl.col("collection") == collection)
-    if since_ms is not None:
-        pages = pages.filter(pl.col("fetched_at") >= pl.lit(since_ms).cast(pl.Datetime("ms", "UTC")))
-    places = tables.scan("visits").select(
-        "record_id", "warc_file", "warc_offset", "warc_length", "kind", "content_length", "duration_ms", "truncated"
-    )
-    order = (
-        pages.select("host_key", "url_key", "collection", "record_id")
-        .join(places.unique("record_id", keep="last"), on="record_id")
-        .sort("warc_file", "warc_offset")
-        .collect()
-    )
-    for part in order.iter_slices(_SLICE):
-        keys = part.lazy().select("host_key", "url_key").unique()
-        stored = pages.join(part.lazy().drop("host_key", "url_key", "collection"), on="record_id").with_columns(
-            cs.datetime().dt.epoch("ms")
-        )
-        links: _Links = {}
-        frame = tables.scan("links").join(keys, on=["host_key", "url_key"], how="semi").select("host_key", "url_key", *_LINK)
-        for row in frame.sort("position", maintain_order=True).collect().iter_rows():
-            links.setdefault((row[0], row[1]), []).append(row[2:])
-        yield stored.collect().to_dicts(), links
+def _places(tables: LiveTables) -> pl.DataFrame:
+    """Where each live page's record lies; about 100 bytes a page."""
+    visits = tables.scan("visits").select("record_id", "warc_file", "warc_offset", "warc_length", "kind", "truncated")
+    return visits.join(tables.scan("pages").select("record_id"), on="record_id", how="semi").unique("record_id", keep="last").collect()
+
+
+def _slices(tables: LiveTables, places: pl.DataFrame, collection: str | None, since_ms: int | None) -> Iterator[list[dict[str, object]]]:
+    """Live pages with their records' places, in the order of the archive, at most 500 at a time."""
+    for pages in tables.batches("pages"):
+        if collection is not None:
+            pages = pages.filter(pl.col("collection") == collection)
+        if since_ms is not None:
+            pages = pages.filter(pl.col("fetched_at") >= pl.lit(since_ms).cast(pl.Datetime("ms", "UTC")))
+        placed = pages.join(places, on="record_id").sort("warc_file", "warc_offset").with_columns(cs.datetime().dt.epoch("ms"))
+        for part in placed.iter_slices(_SLICE):
+            yield part.to_dicts()
+
+
+def _hash_links(links: pl.LazyFrame) -> _LinkHashes:
+    """A number a source that changes with its set of links; 64 bits, good within one process."""
+    hashed = links.select("host_key", "url_key", pl.struct(_LINK).hash().alias("hash"))
+    rows = hashed.group_by("host_key", "url_key").agg(pl.col("hash").sum()).collect().iter_rows()
+    return {(host, url): number for host, url, number in rows}
+
+
+def _fresh_links(read: Iterable[tuple[Visit, Page]]) -> _LinkHashes:
+    buffer = LinksBuffer()
+    for visit, page in read:
+        buffer.add_links(visit, page.links)
+    return _hash_links(buffer.frame().lazy())
 
 
 def _visit(row: dict[str, object]) -> Visit:
@@ -129,12 +138,6 @@ def _read(row: dict[str, object], reader: Reader, locate: Callable[[str], str]) 
     return reader(exchange, parse_head(response.head)).page
 
 
-def _differs(row: dict[str, object], visit: Visit, page: Page, links: list[tuple[object, ...]]) -> bool:
+def _differs(row: dict[str, object], visit: Visit, page: Page) -> bool:
     fresh = page_row(visit, page, str(row["redirect_from"] or ""))
-    if any(row[name] != value for name, value in zip(_NAMES, fresh, strict=True)):
-        return True
-    return [_plain(link) for link in page.links] != links
-
-
-def _plain(link: Link) -> tuple[object, ...]:
-    return tuple(str(value) if isinstance(value, str) else value for value in link)
+    return any(row[name] != value for name, value in zip(_NAMES, fresh, strict=True))
