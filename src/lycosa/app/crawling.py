@@ -17,6 +17,7 @@ from lycosa.archive.writer import crawl_info
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection, Config
 from lycosa.core.errors import UsageError
+from lycosa.crawl.ledger import Ledger
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.replay import committed_records, replay
 from lycosa.crawl.resume import find_again, load
@@ -26,6 +27,7 @@ from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.robots import product_token
+from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
@@ -76,29 +78,34 @@ def crawl(
         claim = workspace.claim(f"{order.command}-{os.getpid()}", settings={order.collection.name: settings})
         fetcher = CurlFetcher(order.config.fetch, AddressGuard(named_pair(normalise(seed)) for seed in seeds), clock)
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-        worker = Worker(
+        ledger = Ledger(
             claim,
             order.config,
             order.collection,
             seeds,
             domains=workspace.domains,
             partitions=workspace.partitions,
+            clock=clock,
+            info=crawl_info(order.config.fetch.user_agent, order.config.fetch.contact, order.collection.name),
+        )
+        worker = Worker(
+            ledger,
+            order.config,
             fetcher=fetcher,
             clock=clock,
             limits=limits,
-            info=crawl_info(order.config.fetch.user_agent, order.config.fetch.contact, order.collection.name),
             observer=_watch(observer, owner.touch),
             committed=follower.committed if follower else None,
         )
         try:
-            _take_up(worker, workspace, order, seeds, clock, claim.failed_before)
+            _take_up(worker, claim, workspace, order, seeds)
             if before and (REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)):
-                find_again(worker, LiveTables(workspace), clock.now_ms(), every_link=True)
+                find_again(ledger, LiveTables(workspace), clock.now_ms(), every_link=True)
             if started is not None:
                 started(worker)
             progress = worker.run()
-            while progress.ended == "finished" and worker.fallen:
-                find_again(worker, LiveTables(workspace), clock.now_ms(), every_link=False)
+            while progress.ended == "finished" and ledger.fallen:
+                find_again(ledger, LiveTables(workspace), clock.now_ms(), every_link=False)
                 progress = worker.run()
             claim.release()
             if follower is not None:
@@ -120,24 +127,25 @@ def _calm_the_collector() -> None:
     gc.set_threshold(50_000, 50, 100)
 
 
-def _take_up(worker: Worker, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...], clock: Clock, failed_before: int) -> None:
+def _take_up(worker: Worker, claim: Claim, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...]) -> None:
     """Load what is committed, admit the seeds, then replay what is only archived (a first run may have died uncommitted)."""
+    ledger, clock = worker.ledger, worker.clock
     tables = LiveTables(workspace)
-    load(worker, tables, clock.now_ms(), clock.monotonic_ms())
+    load(ledger, tables, clock.now_ms(), clock.monotonic_ms())
     for seed in seeds:
-        worker.gate.seed(seed, clock.now_ms())
-    orphans = worker.orphans()
+        ledger.gate.seed(seed, clock.now_ms())
+    orphans = claim.orphans()
     if not orphans:
         return
     committed = committed_records(tables, orphans, workspace.path)
-    if failed_before < CLAIMS_BEFORE_SANDBOX:
-        replay(worker, orphans, workspace.path, committed)
+    if claim.failed_before < CLAIMS_BEFORE_SANDBOX:
+        replay(ledger, orphans, workspace.path, committed, worker.commit_if_due)
         return
     reader = Reader(order.config.fetch.max_decoded, product_token(order.config.fetch.user_agent))
     with ChildReader(reader) as child:
-        before = worker.use(child)
-        replay(worker, orphans, workspace.path, committed)
-        worker.use(before)
+        ledger.understand = child
+        replay(ledger, orphans, workspace.path, committed, worker.commit_if_due)
+    ledger.understand = reader
 
 
 def _within_budget(workspace: Workspace, order: CrawlOrder) -> Limits:

@@ -14,7 +14,7 @@ import polars as pl
 
 from lycosa.archive.reader import StoredExchange, read_exchanges
 from lycosa.core.records import VisitKind
-from lycosa.crawl.worker import Task, Worker
+from lycosa.crawl.ledger import Ledger, Task
 from lycosa.store.claim import Orphan
 from lycosa.store.live import LiveTables
 from lycosa.url.scope import url_origin
@@ -30,10 +30,17 @@ class Replayed:
     not_admitted: int = 0  # out of today's scope, or no longer known
 
 
-def replay(worker: Worker, orphans: Iterable[Orphan], locate: Callable[[str], str], committed_ids: frozenset[str]) -> Replayed:
+def replay(
+    ledger: Ledger,
+    orphans: Iterable[Orphan],
+    locate: Callable[[str], str],
+    committed_ids: frozenset[str],
+    commit_if_due: Callable[[], None],
+) -> Replayed:
     """Absorb what orphaned WARCs hold. A torn tail is ignored; ids that were seen already are skipped.
 
-    `locate` gives the absolute path of a workspace-relative one.
+    `locate` gives the absolute path of a workspace-relative one; `commit_if_due` is called after each exchange, so that memory
+    stays bounded.
 
     Raises:
         ArchiveError: an orphan is not a WARC, or is damaged before its end.
@@ -47,12 +54,13 @@ def replay(worker: Worker, orphans: Iterable[Orphan], locate: Callable[[str], st
                 report.already_committed += 1
                 continue
             seen.add(stored.visit.record_id)
-            if _absorb(worker, stored):
+            if _absorb(ledger, stored):
                 report.absorbed += 1
+                commit_if_due()
             else:
                 report.not_admitted += 1
-        worker.used(orphan.path)
-    worker.progress.replayed += report.absorbed
+        ledger.used(orphan.path)
+    ledger.progress.replayed += report.absorbed
     return report
 
 
@@ -65,16 +73,16 @@ def committed_records(tables: LiveTables, orphans: Iterable[Orphan], locate: Cal
     return frozenset(tables.scan("visits").join(wanted, on="record_id", how="semi").select("record_id").collect()["record_id"])
 
 
-def _absorb(worker: Worker, stored: StoredExchange) -> bool:
+def _absorb(ledger: Ledger, stored: StoredExchange) -> bool:
     exchange, visit = stored.exchange, stored.visit
-    identity = worker.identifier.identify(exchange.url)
+    identity = ledger.identifier.identify(exchange.url)
     if visit.kind == VisitKind.ROBOTS:
         origin = visit.referrer or url_origin(exchange.url)
-        worker.open_host(identity)
-        worker.replayed(exchange, Task(identity, None, origin, VisitKind.ROBOTS, visit.attempt, visit.depth), visit)
+        ledger.open_host(identity)
+        ledger.replayed(exchange, Task(identity, None, origin, VisitKind.ROBOTS, visit.attempt, visit.depth), visit)
         return True
-    row = worker.frontier.remove(identity.url_key)
-    if row is None or visit.collection != worker.collection.name:
+    row = ledger.frontier.remove(identity.url_key)
+    if row is None or visit.collection != ledger.collection.name:
         return False
-    worker.replayed(exchange, Task(identity, row, url_origin(exchange.url), VisitKind(visit.kind), visit.attempt), visit)
+    ledger.replayed(exchange, Task(identity, row, url_origin(exchange.url), VisitKind(visit.kind), visit.attempt), visit)
     return True

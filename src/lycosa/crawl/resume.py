@@ -14,7 +14,7 @@ import polars.selectors as cs
 
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind, RobotsEntry, UrlRow, UrlState
-from lycosa.crawl.worker import Worker
+from lycosa.crawl.ledger import Ledger
 from lycosa.store.live import LiveTables
 from lycosa.store.rows import host_record, url_record
 from lycosa.url.scope import hostname
@@ -25,53 +25,53 @@ _RECONSIDERED = (Exclusion.SCOPE, Exclusion.DEPTH, Exclusion.ROBOTS, Exclusion.A
 
 @dataclass(slots=True, frozen=True)
 class Resumed:
-    """What was found: URLs by state is in the worker's progress; these are the further facts."""
+    """What was found: URLs by state is in the ledger's progress; these are the further facts."""
 
     urls: int
     hosts: int
     excluded_now: int  # known URLs that today's configuration stops
 
 
-def load(worker: Worker, tables: LiveTables, now_ms: int, monotonic_ms: int) -> Resumed:
-    """Fill the worker's frontier from the live tables.
+def load(ledger: Ledger, tables: LiveTables, now_ms: int, monotonic_ms: int) -> Resumed:
+    """Fill the ledger's frontier from the live tables.
 
     Politeness holds over the change of owner: every host counts as fetched at this moment.
     """
-    hosts = _load_hosts(worker, tables, monotonic_ms)
+    hosts = _load_hosts(ledger, tables, monotonic_ms)
     urls = excluded = 0
-    for row in _rows(tables, worker.collection.name):
+    for row in _rows(tables, ledger.collection.name):
         urls += 1
-        worker.progress.states[row.state] += 1
-        worker.known.put(row.id, row.depth)
-        if row.state == UrlState.EXCLUDED and row.reason in _RECONSIDERED and worker.gate.refuses(row) is None:
-            worker.reopen(row)
+        ledger.progress.states[row.state] += 1
+        ledger.known.put(row.id, row.depth)
+        if row.state == UrlState.EXCLUDED and row.reason in _RECONSIDERED and ledger.gate.refuses(row) is None:
+            ledger.reopen(row)
         if row.state != UrlState.KNOWN:
             continue
-        if worker.frontier.host(row.id.host_key) is None:
-            worker.frontier.open_host(worker.gate.new_host(row.id, now_ms), monotonic_ms + worker.collection.delay)
-        refusal = worker.gate.refuses(row)
+        if ledger.frontier.host(row.id.host_key) is None:
+            ledger.frontier.open_host(ledger.gate.new_host(row.id, now_ms), monotonic_ms + ledger.collection.delay)
+        refusal = ledger.gate.refuses(row)
         if refusal is not None:
             excluded += 1
-            worker.exclude(row, Exclusion.DEPTH if refusal == "depth" else Exclusion.SCOPE)
+            ledger.exclude(row, Exclusion.DEPTH if refusal == "depth" else Exclusion.SCOPE)
             continue
         wait = row.not_before - now_ms
-        worker.frontier.add(row, monotonic_ms + wait if wait > 0 else 0)
+        ledger.frontier.add(row, monotonic_ms + wait if wait > 0 else 0)
     return Resumed(urls, hosts, excluded)
 
 
-def find_again(worker: Worker, tables: LiveTables, now_ms: int, *, every_link: bool) -> int:
+def find_again(ledger: Ledger, tables: LiveTables, now_ms: int, *, every_link: bool) -> int:
     """Walk the stored links: admit what an older, narrower call left out, and lower the depth of what lies nearer than was
-    thought (`Worker.fallen`), until nothing changes. Without `every_link` only from what fell. Returns how many admissions
+    thought (`Ledger.fallen`), until nothing changes. Without `every_link` only from what fell. Returns how many admissions
     were made or confirmed.
 
     Depths are relaxed level by level, as Bellman and Ford do; each round is one join over the live links.
     """
-    urls = _urls(tables, worker.collection.name).select("url_key", "url", "depth", "state").collect()
+    urls = _urls(tables, ledger.collection.name).select("url_key", "url", "depth", "state").collect()
     depths = dict(zip(urls["url_key"].to_list(), urls["depth"].to_list(), strict=True))
-    lowered = {key: depth for key, (_, depth) in worker.fallen.items() if depth < depths.get(key, depth + 1)}
+    lowered = {key: depth for key, (_, depth) in ledger.fallen.items() if depth < depths.get(key, depth + 1)}
     depths.update(lowered)
-    worker.fallen.clear()
-    targets = _followed(tables, worker).collect()
+    ledger.fallen.clear()
+    targets = _followed(tables, ledger).collect()
     sources = set(urls.filter(pl.col("state") == UrlState.VISITED)["url_key"].to_list())
     changed = 0
     round_sources = sources if every_link else sources & lowered.keys()
@@ -89,27 +89,27 @@ def find_again(worker: Worker, tables: LiveTables, now_ms: int, *, every_link: b
         )
         round_sources = set()
         for target, reached, source in found.iter_rows():
-            if worker.gate.admit(target, reached, now_ms, referrer=source) is None:
+            if ledger.gate.admit(target, reached, now_ms, referrer=source) is None:
                 changed += 1
-        for key, (_, depth) in worker.fallen.items():
+        for key, (_, depth) in ledger.fallen.items():
             if depth < depths.get(key, depth + 1):
                 depths[key] = depth
                 lowered[key] = depth
                 round_sources.add(key)
         round_sources &= sources
-        worker.fallen.clear()
+        ledger.fallen.clear()
     if lowered:
-        for row in _rows(tables, worker.collection.name):
+        for row in _rows(tables, ledger.collection.name):
             if row.id.url_key in lowered and row.state != UrlState.KNOWN:
                 row.depth = lowered[row.id.url_key]
-                worker.change(row)
+                ledger.change(row)
     return changed
 
 
-def _followed(tables: LiveTables, worker: Worker) -> pl.LazyFrame:
+def _followed(tables: LiveTables, ledger: Ledger) -> pl.LazyFrame:
     """Stored links that a crawl follows: source_key, source, target, kind; those of pages that say nofollow are left out."""
     links = tables.scan("links").filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
-    if worker.collection.respect_nofollow:
+    if ledger.collection.respect_nofollow:
         links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
     closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key")
     return (
@@ -119,12 +119,12 @@ def _followed(tables: LiveTables, worker: Worker) -> pl.LazyFrame:
     )
 
 
-def _load_hosts(worker: Worker, tables: LiveTables, monotonic_ms: int) -> int:
+def _load_hosts(ledger: Ledger, tables: LiveTables, monotonic_ms: int) -> int:
     frame = _epochs(tables.scan("hosts").filter(pl.col("host") != "")).collect()
     for row in frame.iter_rows():
         host = host_record(row)
         host.robots = [_robots(entry) for entry in host.robots]
-        worker.frontier.open_host(host, monotonic_ms + max(host.delay_ms, worker.collection.delay))
+        ledger.frontier.open_host(host, monotonic_ms + max(host.delay_ms, ledger.collection.delay))
     return frame.height
 
 
