@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from lycosa.app.indexing import IndexFollower
+from lycosa.app.memory import tune_memory
 from lycosa.app.oneoff import named_pair
 from lycosa.app.reparsing import REPARSED
 from lycosa.archive.writer import crawl_info
@@ -63,7 +63,7 @@ def crawl(
         WorkError: the disk is full, the archive or the log is damaged: the message says which.
     """
     clock = clock or SystemClock()
-    _calm_the_collector()
+    tune_memory()
     for seed in order.seeds:
         normalise(seed)  # a wrong call changes nothing
     workspace = Workspace.open_or_create(order.root)
@@ -116,15 +116,6 @@ def crawl(
             fetcher.close()
             if follower is not None:
                 follower.close()
-
-
-def _calm_the_collector() -> None:
-    """Rows and links wait in large numbers and hold no cycles: Python's cycle collector would walk over them again and again.
-
-    It cost 7 % of the CPU of a crawl (python-doc, 528 pages); with these bounds it is not seen, and memory is the same.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
 
 
 def _take_up(worker: Worker, claim: Claim, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -59,6 +60,7 @@ def _main(
 
 def main() -> None:
     """The entry point: errors that Lycosa raises on purpose become one message and an exit code (1 failed, 2 wrong call)."""
+    gc.set_threshold(50_000, 20, 100)  # imports make many objects and no cycles: collecting among them is a tenth of a start
     try:
         app()
     except LycosaError as error:

@@ -89,7 +89,7 @@ class CrawlSettings(_Section):
     patience: DurationMs = Field(60_000, ge=0, description="`crawl` ends when nothing is due or in flight now or within this time.")
     commit_pages: int = Field(5_000, ge=1, description="Commit after this many exchanges.")
     commit_interval: DurationMs = Field(30_000, ge=100, description="Commit at least this often while there is something to commit.")
-    commit_text: SizeBytes = Field(24 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
+    commit_text: SizeBytes = Field(16 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
     remind_pages: int = Field(
         500, ge=0, description="`crawl` reminds of fetch.contact when it fetches more than this many pages from public hosts."
     )
@@ -98,7 +98,7 @@ class CrawlSettings(_Section):
 class IndexSettings(_Section):
     """How the search index is built."""
 
-    heap: SizeBytes = Field(50 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
+    heap: SizeBytes = Field(20 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
     threads: int = Field(1, ge=1, le=16, description="Threads that build the index.")
     interval: DurationMs = Field(10_000, ge=0, description="While crawling, publish the index at most this often.")
 
