@@ -50,7 +50,8 @@ def admission(*seeds: str, **settings: Any) -> Admission:
         ("prefix", ["http://h.com/docs/"], "http://h.com/docs", SCOPE),
         ("prefix", ["http://h.com/docs"], "http://h.com/other", None),  # the seed's folder is /
         ("prefix", ["http://h.com/docs/"], "http://h.com/docs2/", SCOPE),
-        ("prefix", ["http://h.com/docs/"], "https://h.com/docs/", SCOPE),
+        ("prefix", ["http://h.com/docs/"], "https://h.com/docs/", None),
+        ("prefix", ["https://h.com/docs/"], "https://h.com/", SCOPE),
         ("prefix", ["http://h.com/docs/"], "http://h.com:81/docs/", SCOPE),
         ("prefix", ["http://h.com"], "http://h.com.evil.org/", SCOPE),
         ("prefix", ["http://h.com/docs/"], "http://h.com/docs/%2E%2E/x", SCOPE),

@@ -47,11 +47,11 @@ def _without_port(host: str) -> str:
 class Admission:
     """The scope and the patterns of a collection. Hot path (`bench/url.py`): the scope's verdict is cached by origin.
 
-    Scopes (`host` and `domain` hold for http and https alike, since sites move from one to the other):
+    Scopes (all hold for http and https alike, since sites move from one to the other):
 
     - `host`: hostname and port of a seed; a scheme's own port counts as none, so http://h/ admits https://h/
     - `domain`: the registrable domain of a seed's host, any port
-    - `prefix`: the origin of a seed, and a path that starts with the seed's path up to its last slash
+    - `prefix`: hostname and port of a seed, and a path that starts with the seed's path up to its last slash
     - `any`: everything
 
     Seeds go through the collection's rewriting rules first, as the links do.
@@ -71,7 +71,7 @@ class Admission:
         self._domains = domains
         self._hosts = frozenset(map(_host_and_port, starts))
         self._registrable = frozenset(domains.registrable(hostname(start)) for start in starts) if self._scope == "domain" else frozenset()
-        self._folders = tuple(dict.fromkeys(map(_folder, starts)))
+        self._folders = tuple(folder for pair in dict.fromkeys(map(_folders, starts)) for folder in pair)
         self._origins: dict[str, bool] = {}
 
     def refuse(self, url: str) -> Refusal | None:
@@ -143,15 +143,17 @@ class Admission:
 
     def _outside(self, url: str) -> str:
         if self._scope == "prefix":
-            return f"not under a seed's folder ({_few(self._folders)})"
+            return f"not under a seed's folder ({_few(self._folders[::2])})"
         if self._scope == "host":
             return f"{_host_and_port(url)} is not the host and port of a seed ({_few(sorted(self._hosts))})"
         return f"{self._domains.registrable(hostname(url))} is not the registrable domain of a seed ({_few(sorted(self._registrable))})"
 
 
-def _folder(url: str) -> str:
+def _folders(url: str) -> tuple[str, str]:
+    """The folder of a URL under its own scheme and the other one."""
     path = url.partition("?")[0]
-    return path[: path.rindex("/") + 1]
+    scheme, _, rest = path[: path.rindex("/") + 1].partition("://")
+    return f"{scheme}://{rest}", f"{'http' if scheme == 'https' else 'https'}://{rest}"
 
 
 def _few(names: Iterable[str], limit: int = 3) -> str:
