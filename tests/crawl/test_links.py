@@ -143,6 +143,14 @@ def test_a_seed_that_cannot_be_used_is_an_error(url: str) -> None:
         gate.gate.seed(url, 0)
 
 
+def test_a_seed_need_not_match_the_patterns_but_links_must() -> None:
+    gate = Gate(allow=["/docs/"])
+    gate.follow(link("http://h/docs/a"), link("http://h/other"))
+    assert gate.admitted == ["http://h/", "http://h/docs/a"]
+    assert gate.gate.refuses(gate.source) is None
+    assert dict(gate.gate.take_refused()) == {"pattern": 1}
+
+
 def test_equal_keys_of_unequal_urls_are_refused_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lycosa.url.keys.xxh3_64_intdigest", lambda data: 7)
     gate = Gate()

@@ -59,14 +59,14 @@ class LinkGate:
         self.refused: Counter[str] = Counter()
 
     def seed(self, url: str, now_ms: int) -> UrlId:
-        """Admit a URL that the operator named, at depth 0.
+        """Admit a URL that the operator named, at depth 0. `allow` and `deny` are for links: a seed may be a hub outside them.
 
         Raises:
             UrlError: it cannot be used.
         """
         identity = self._identifier.identify(self._rules.apply(normalise(url)))
         reason = self._admission.refuse(identity.url)
-        if reason is not None:
+        if reason is not None and reason is not Refusal.PATTERN:
             raise UrlError(reason, url)
         refusal = self._enter(identity, 0, now_ms, referrer="", redirects=0, redirect_from="")
         if refusal is not None:
@@ -131,6 +131,8 @@ class LinkGate:
     def refuses(self, row: UrlRow) -> Refusal | None:
         """Whether today's configuration would still admit a row (a narrower second call stops what an older one let in)."""
         refusal = self._admission.refuse(row.id.url)
+        if refusal is Refusal.PATTERN and row.depth == 0:
+            refusal = None  # a seed
         if refusal is None and self._collection.depth is not None and row.depth > self._collection.depth:
             return Refusal.DEPTH
         return refusal
