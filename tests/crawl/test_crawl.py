@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import threading
 from collections import Counter
 
 import pytest
 
-from lycosa.core.errors import OwnedError, UsageError
+from lycosa.core.errors import OwnedError, UsageError, WorkError
 from lycosa.crawl.worker import Worker
 from lycosa.store.check import verify
+from lycosa.store.claim import Claim
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
 
@@ -314,6 +316,24 @@ def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) 
     second = run()
     assert second.count("pages") == 41
     assert Counter(web.asked()).most_common(1)[0][1] == 1
+
+
+def test_a_disk_that_fills_during_a_commit_loses_nothing(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = serve(CHAIN)
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Claim, "commit", full)
+        with pytest.raises(WorkError, match="could not be committed.*No space left"):
+            run(web.url())
+    mark = web.server.mark()
+    again = run(web.url())
+    assert web.asked(mark) == []
+    assert again.count("pages") == 5
+    assert again.progress.replayed == 6
+    assert_counts_add_up(again)
 
 
 def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:

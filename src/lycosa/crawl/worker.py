@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Config
-from lycosa.core.errors import Exclusion, FetchError
+from lycosa.core.errors import Exclusion, FetchError, WorkError
 from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.progress import Progress
@@ -231,8 +231,14 @@ class Worker:
     def _await_commit(self) -> None:
         if self._committing is None:
             return
-        entry = self._committing.result()
-        self._committing = None
+        committing, self._committing = self._committing, None
+        try:
+            entry = committing.result()
+        except OSError as error:
+            raise WorkError(
+                f"the results could not be committed: {error}; free space on the disk (or mend it) and run again: "
+                "everything that was fetched is in the archive and will be taken up, nothing is fetched twice"
+            ) from error
         self.progress.commits += 1
         if self._committed is not None:
             self._committed(entry)
