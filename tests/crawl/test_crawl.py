@@ -326,7 +326,7 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(serve: ServeWeb, run: R
 
     with monkeypatch.context() as broken:
         broken.setattr(Claim, "commit", full)
-        with pytest.raises(WorkError, match="could not be committed.*No space left"):
+        with pytest.raises(WorkError, match=r"could not be committed.*No space left"):
             run(web.url())
     mark = web.server.mark()
     again = run(web.url())
