@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.text.analyze import SEGMENTED, analyzer_for, native_analyzers
-from lycosa.text.fold import LONGEST_TERM_BYTES
+from lycosa.text.fold import LONGEST_TERM_BYTES, with_names
 from tests.text.data import declaration, declaration_languages, sib200
 
 LANGUAGES = ["en", "de", "fr", "ru", "zh", "ja", "ko", "th", "bo", "ar", "fa", "hi", "vi", "tr", "id", ""]
@@ -132,3 +134,24 @@ def test_a_page_in_every_language_is_analysed() -> None:
     for stem, sentences in sib200().items():
         terms = analyzer_for(stem.split("-")[0]).terms("\n".join(sentences[:50]))
         assert len(set(terms)) > 200, stem
+
+
+_NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])\+\+(?![\w+])|([CcFf])#(?![\w#])|(?<!\S)\.(?:NET|net)\b)")
+
+
+@given(st.lists(st.sampled_from(["C", "f", "é", "1", "_", "+", "++", "#", ".", ".NET", ".net", " ", "\n", "(", "中"]), max_size=9))
+@settings(max_examples=500, deadline=None)
+def test_names_with_signs_are_those_of_one_pattern(parts: list[str]) -> None:
+    text = "".join(parts)
+    expected = _NAME.sub(lambda match: f"{match[1]}plusplus" if match[1] else f"{match[2]}sharp" if match[2] else "dotnet", text)
+    assert with_names(text) == expected
+
+
+@pytest.mark.parametrize("language", ["tr", "ko", "th", ""])
+def test_a_word_met_before_gives_the_same_terms(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["kitaplar, (kitaplar) 학교에서 ภาษาไทย", "«kitaplar»; 학교에서! ภาษาไทยภาษา C++"]
+    first = [analyzer_for.__wrapped__(language).joined(text) for text in texts]
+    analyzer = analyzer_for.__wrapped__(language)
+    assert [analyzer.joined(text) for text in texts] == first
+    monkeypatch.setattr("lycosa.text.analyze.MEMO_CHUNKS", 0)
+    assert [analyzer.joined(text) for text in texts] == first

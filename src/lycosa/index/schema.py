@@ -195,6 +195,10 @@ def outside(text: str, main_text: str) -> str:
         return text
     if text == main_text:
         return ""
+    place = f"\n{text}\n".find(f"\n{main_text}\n")
+    if place >= 0:  # every second page: nothing within the main text was left out
+        before, after = text[: max(0, place - 1)], text[place + len(main_text) + 1 :]
+        return f"{before}\n{after}" if before and after else before or after
     wanted = iter(main_text.split("\n"))
     next_line = next(wanted, None)
     rest: list[str] = []

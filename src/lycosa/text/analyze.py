@@ -113,6 +113,7 @@ class SegmentedAnalyzer:
         self.version = version
         self._stem = stem
         self._memo: dict[str, str] = {}
+        self._terms: dict[str, str] = {}  # one of ICU's words -> its terms: chunks differ by the signs around them, words recur
 
     def joined(self, text: str) -> str:
         chunks = fold.with_names(text).split()
@@ -135,14 +136,21 @@ class SegmentedAnalyzer:
 
     def _learn(self, chunks: Iterable[str], memo: dict[str, str]) -> None:
         ordered = list(chunks)
+        if len(self._terms) > MEMO_CHUNKS:
+            self._terms = {}
+        known = self._terms
         found: list[str] = []
         place = 0
         for word in WordBreaker(_clean("\n".join(ordered)), self.language):
             if word == "\n":
                 memo[ordered[place]] = " ".join(found)
                 found, place = [], place + 1
-            elif not word.isspace():
-                found += self._word(word)
+                continue
+            terms = known.get(word)
+            if terms is None:
+                terms = known[word] = " ".join(self._word(word))
+            if terms:
+                found.append(terms)
         memo[ordered[place]] = " ".join(found)
 
     def _word(self, word: str) -> list[str]:
@@ -237,7 +245,11 @@ def _is_cjk(term: str) -> bool:
 
 def _clean(text: str) -> str:
     """ICU and tantivy take Unicode scalar values only: lone surrogates become U+FFFD's ASCII cousin."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
 
 
 def _same(word: str) -> str:

@@ -15,8 +15,10 @@ LONGEST_TERM_BYTES = 200
 _USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
 
 # "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most code search engines.
-_NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])(\+\+)(?![\w+])|([CcFf])(#)(?![\w#])|(?<!\S)\.(?:NET|net)\b)")
-_SIGNS = {"++": "plusplus", "#": "sharp"}
+# Each pattern begins with its literal sign, which Python's `re` finds ten times as fast as a choice of what stands before it.
+_PLUSPLUS = re.compile(r"\+\+(?<=(?<![\w.])[A-Za-z]\+\+)(?![\w+])")
+_SHARP = re.compile(r"#(?<=(?<![\w.])[CcFf]#)(?![\w#])")
+_DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
 
 _ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
 _ARABIC_SIGNS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
@@ -40,15 +42,13 @@ def compatible(text: str) -> str:
 
 def with_names(text: str) -> str:
     """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
-    sharp = "#" in text and ("C#" in text or "c#" in text or "F#" in text or "f#" in text)
-    if sharp or "++" in text or ".NET" in text or ".net" in text:  # a search for the whole pattern costs ten times these
-        return _NAME.sub(_spell, text)
+    if "++" in text:
+        text = _PLUSPLUS.sub("plusplus", text)
+    if "#" in text:
+        text = _SHARP.sub("sharp", text)
+    if ".NET" in text or ".net" in text:
+        text = _DOTNET.sub("dotnet", text)
     return text
-
-
-def _spell(match: re.Match[str]) -> str:
-    letter, signs = match[1] or match[3], match[2] or match[4]
-    return letter + _SIGNS[signs] if letter else "dotnet"
 
 
 def plain(word: str) -> str:
