@@ -27,7 +27,7 @@ def read_html(payload: bytes, content_type: str = "", *, xml: bool = False) -> t
     """
     if is_assumed_utf_8(payload, content_type):
         found = _read(payload, xml)
-        if "\ufffd" not in "".join(found.lines) and "\ufffd" not in found.title:
+        if "\ufffd" not in found.text() and "\ufffd" not in found.title:
             return found, Decoded(payload, UTF_8)
         decoded = decode(payload, content_type)
         return (found if decoded.data is payload else _read(decoded.data, xml)), decoded

@@ -14,10 +14,13 @@ def flush(lines: list[str], blocks: list[FoundBlock], pieces: list[str], link_si
     text = "".join(pieces)
     pieces.clear()
     if BREAK in text:
-        lines += [folded for folded in map(fold, text.split(BREAK)) if folded]
+        if text.isascii():  # nearly all listings
+            lines += [folded for part in text.split(BREAK) if (folded := " ".join(part.split()))]
+        else:
+            lines += [folded for part in text.split(BREAK) if (folded := fold(part))]
         size = sum(map(len, lines[first:]))
     else:
-        text = " ".join(text.split()) if text.isascii() else fold(text)
+        text = fold(text)
         size = len(text)
         if size:
             lines.append(text)

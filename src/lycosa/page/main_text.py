@@ -36,7 +36,10 @@ _H1 = TAG["h1"]
 def main_text(found: Found) -> str:
     """The main text, lines joined by newline: a subsequence of the page's lines."""
     lines = found.lines
-    return "\n".join([lines[index] for first, last in main_ranges(found) for index in range(first, last)])
+    chosen: list[str] = []
+    for first, last in main_ranges(found):
+        chosen += lines[first:last]
+    return "\n".join(chosen)
 
 
 def main_ranges(found: Found) -> list[tuple[int, int]]:
@@ -53,19 +56,17 @@ def main_ranges(found: Found) -> list[tuple[int, int]]:
             prose[element] += size - link_size
     away, kept = _put_aside(parents, marks, prose)
     top, end = _tightest(parents, marks, kept)
-    inside = [block for block in blocks if top <= block[4] < end and block[5] != ALT and not away[block[4]]]
+    away[:top] = [True] * top
+    away[end:] = [True] * (len(away) - end)
+    inside = [block for block in blocks if not away[block[4]] and block[5] != ALT]
     return _best_run(inside, scale)
 
 
 def letters_worth(lines: list[str]) -> float:
     """How many letters of an alphabet one character of this page is worth: 2 for scripts without spaces, else 1."""
-    characters = size = spaces = 0
-    for line in lines:
-        if not line.isascii():
-            size += len(line.encode("utf-8", "replace"))
-            characters += len(line)
-            spaces += line.count(" ")
-    return 2.0 if size > 2 * characters and spaces < 0.1 * characters else 1.0
+    foreign = "".join([line for line in lines if not line.isascii()])
+    size, characters = len(foreign.encode("utf-8", "replace")), len(foreign)
+    return 2.0 if size > 2 * characters and foreign.count(" ") < 0.1 * characters else 1.0
 
 
 def _put_aside(parents: tuple[int, ...], marks: tuple[int, ...], prose: list[int]) -> tuple[list[bool], list[int]]:
@@ -118,13 +119,10 @@ def _tightest(parents: tuple[int, ...], marks: tuple[int, ...], kept: list[int])
 def _best_run(blocks: list[FoundBlock], scale: float) -> list[tuple[int, int]]:
     best = current = 0.0
     start = best_start = best_end = 0
-    linked = []
     for index, (_, _, size, link_size, _, tag) in enumerate(blocks):
-        dense = link_size * 2 > size and (size - link_size) * scale < LINKED_LENGTH
-        linked.append(dense)
         if tag in HEADINGS:
             score = -_HEADING_COST
-        elif dense:
+        elif link_size * 2 > size and (size - link_size) * scale < LINKED_LENGTH:
             score = -_LINKED_COST
         elif size * scale < PROSE_LENGTH:
             score = size * _ITEM_WEIGHT if tag in _ITEMS and not link_size else -_SHORT_COST
@@ -135,5 +133,8 @@ def _best_run(blocks: list[FoundBlock], scale: float) -> list[tuple[int, int]]:
         current += score
         if current > best:
             best, best_start, best_end = current, start, index + 1
-    chosen = range(best_start, best_end) if best_end else range(len(blocks))  # nothing but short lines: all that are no links
-    return [blocks[index][:2] for index in chosen if not linked[index] and blocks[index][5] != _H1]
+    return [
+        (first, last)
+        for first, last, size, link_size, _, tag in (blocks[best_start:best_end] if best_end else blocks)  # else nothing but short lines
+        if tag != _H1 and (link_size * 2 <= size or (size - link_size) * scale >= LINKED_LENGTH)
+    ]

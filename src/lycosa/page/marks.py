@@ -27,6 +27,7 @@ _NEVER = """
 _SECTION_WORDS = frozenset({"section", "sect1", "sect2", "sect3", "chapter"})
 _NEVER_WORDS = frozenset(_NEVER.split())
 _AWAY_WORDS = frozenset(_AWAY.split())
+_TELLING_WORDS = _NEVER_WORDS | _AWAY_WORDS
 _BODY_WORDS = frozenset(_BODY.split())
 _AWAY_ROLES = frozenset(
     {"navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar"}
@@ -51,10 +52,8 @@ def mark_of(names: str) -> int:
 def _judge(names: str) -> int:
     lower = names.lower()
     words = lower.replace("-", " ").replace("_", " ").split()
-    if not _NEVER_WORDS.isdisjoint(words):
-        return NEVER
-    if not _AWAY_WORDS.isdisjoint(words):
-        return AWAY
+    if not _TELLING_WORDS.isdisjoint(words):
+        return AWAY if _NEVER_WORDS.isdisjoint(words) else NEVER
     if lower != names:
         words += _CAPITAL.sub(r"\1 \2", names).lower().replace("-", " ").replace("_", " ").split()
         if not _AWAY_WORDS.isdisjoint(words):

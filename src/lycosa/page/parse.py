@@ -23,7 +23,6 @@ from lycosa.url.normalise import LinkResolver
 FAULT_BINARY = "binary"  # declared as text, but no text in any encoding
 FAULT_LINKS_CUT = "links_cut"
 FAULT_ANCHOR_CUT = "anchor_cut"
-IDENTIFIED_LENGTH = 1_000  # characters whose language is identified
 _ENOUGH_MAIN_TEXT = 200  # characters of main text from which the rest of the page is not asked for the language
 _TITLE_LENGTH = 1_000
 _DESCRIPTION_LENGTH = 5_000
@@ -105,8 +104,7 @@ def _plain(data: bytes) -> Found:
 
 
 def _fill_texts(page: Page, found: Found, whole: bool) -> None:
-    lines = found.lines
-    page.text = "\n".join(lines)
+    page.text = found.text()
     page.main_text = page.text if whole else main_text(found)
     meta = found.meta
     page.title = (found.title or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
@@ -164,7 +162,7 @@ def _published(found: Found) -> int | None:
 def _fill_language(page: Page) -> None:
     sample = page.main_text if len(page.main_text) >= _ENOUGH_MAIN_TEXT else page.text
     if sample:
-        identified = identify(sample[:IDENTIFIED_LENGTH])
+        identified = identify(sample)
         page.language, page.language_score = identified.language, identified.score
         page.other_languages = list(identified.others)
         page.simhash = simhash(sample)

@@ -246,7 +246,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     in_links -= 1
                     index, attributes, outer_first, outer_alt, outer_carried = saved
                     if not carried and len(pieces) == link_first + 1 and len(anchor := pieces[-1]) < ANCHOR_LENGTH:
-                        anchor = " ".join(anchor.split()) if anchor.isascii() else fold(anchor)
+                        anchor = fold(anchor)
                     else:
                         anchor = anchor_text(carried + pieces[link_first:], found)
                     if anchor in PERMALINKS and not carried and (attributes.get("href") or "")[:1] == "#":
@@ -256,7 +256,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     links[index] = (
                         _A,
                         attributes.get("href") or other_href(attributes),
-                        rel_tokens(attributes),
+                        rel_tokens(attributes) if "rel" in attributes else "",
                         anchor or link_alt or label(attributes),
                     )
                     link_first, link_alt, carried = outer_first, outer_alt, outer_carried
