@@ -154,4 +154,5 @@ def test_a_word_met_before_gives_the_same_terms(language: str, monkeypatch: pyte
     analyzer = analyzer_for.__wrapped__(language)
     assert [analyzer.joined(text) for text in texts] == first
     monkeypatch.setattr("lycosa.text.analyze.MEMO_CHUNKS", 0)
+    monkeypatch.setattr("lycosa.text.analyze.MEMO_WORDS", 0)
     assert [analyzer.joined(text) for text in texts] == first

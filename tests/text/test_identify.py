@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.text import identify as module
 from lycosa.text.identify import LANGUAGES, identify
 from tests.text.data import declaration, declaration_languages, sib200
 
@@ -49,6 +50,35 @@ def test_a_whole_document(stem: str) -> None:
     ],
 )
 def test_short_texts(text: str, language: str) -> None:
+    assert identify(text).language == language
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Le Best Picture Award du Ronald Reagan Center à Washington, remis hier.", "fr"),
+        ("Das Ronald Reagan UCLA Medical Center, Washington Post, berichtet heute", "de"),
+        ("Ultimo show di Fire of Anatolia al Madison Square Garden, New York", "it"),
+        ("Ang Best Picture Award ay napunta sa Washington Post Hospital", "tl"),
+    ],
+)
+def test_english_names_do_not_make_a_short_text_english(text: str, language: str) -> None:
+    assert identify(text).language == language
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The page you are looking for is not here, but it may have moved.", "en"),
+        ("Diese Seite wurde leider nicht gefunden, bitte versuchen Sie es später noch einmal.", "de"),
+        ("К сожалению, эта страница не найдена, попробуйте позже.", "ru"),
+    ],
+)
+def test_plain_short_texts_do_not_need_the_large_model(text: str, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(sample: str, expected: frozenset[str] | None) -> tuple[str, float]:
+        raise AssertionError(sample)
+
+    monkeypatch.setattr(module, "_by_bytes", refuse)
     assert identify(text).language == language
 
 
