@@ -98,7 +98,7 @@ class CrawlSettings(_Section):
 class IndexSettings(_Section):
     """How the search index is built."""
 
-    heap: SizeBytes = Field(20 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
+    heap: SizeBytes = Field(28 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
     threads: int = Field(1, ge=1, le=16, description="Threads that build the index.")
     interval: DurationMs = Field(10_000, ge=0, description="While crawling, publish the index at most this often.")
 
