@@ -321,19 +321,69 @@ def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) 
 def test_a_disk_that_fills_during_a_commit_loses_nothing(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
     web = serve(CHAIN)
 
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Claim, "commit", full)
-        with pytest.raises(WorkError, match=r"could not be committed.*No space left"):
-            run(web.url())
+    _stop_with_everything_uncommitted(run, monkeypatch, web.url())
     mark = web.server.mark()
     again = run(web.url())
     assert web.asked(mark) == []
     assert again.count("pages") == 5
     assert again.progress.replayed == 6
     assert_counts_add_up(again)
+
+
+def _stop_with_everything_uncommitted(run: RunCrawl, monkeypatch: pytest.MonkeyPatch, *seeds: str, **how: object) -> None:
+    """A crawl that ends as a killed one does: the archive is whole, nothing is committed."""
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Claim, "commit", full)
+        with pytest.raises(WorkError, match=r"could not be committed.*No space left"):
+            run(*seeds, **how)
+
+
+def test_replay_leaves_another_collections_exchanges_to_it(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = serve(CHAIN)
+    _stop_with_everything_uncommitted(run, monkeypatch, web.url(), name="first")
+    other = run(web.url(), name="second", depth=0)
+    assert other.progress.replayed == 0
+    assert other.count("pages", collection="second") == 1
+    mark = web.server.mark()
+    first = run(name="first")
+    assert web.asked(mark) == []
+    assert first.progress.replayed == 6
+    assert first.count("pages", collection="first") == 5
+
+
+def test_a_depth_that_fell_is_walked_again_by_the_next_call(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is visited by the long way first; the short way is found, and the process ends before it walks again."""
+    slow = "location /short.html { limit_rate 4k; }"
+    web = serve({}, {}, extra=[slow, ""])
+    root, other = web.server.servers[0].root, web.server.servers[1].root
+    (root / "index.html").write_text(page("/short.html", "/l1.html"))
+    (root / "short.html").write_text(page(web.url("/t.html", host=2), text="x" * 2_000))
+    (root / "l1.html").write_text(page("/l2.html"))
+    (root / "l2.html").write_text(page(web.url("/t.html", host=2)))
+    (other / "t.html").write_text(page("/u.html"))
+    (other / "u.html").write_text(page("/v.html"))
+    (other / "v.html").write_text(page())
+
+    class Ended(Exception):
+        pass
+
+    def end(*_: object, **__: object) -> int:
+        raise Ended
+
+    how: dict[str, object] = {"scope": "any", "depth": 4, "connections_per_host": 4}
+    with monkeypatch.context() as broken:
+        broken.setattr("lycosa.app.crawling.find_again", end)
+        with pytest.raises(Ended):
+            run(web.url(), web.url("/named.html", host=2), **how)
+    assert "/v.html" not in Crawled(root.parent / "workspace", None).pages()  # type: ignore[arg-type]
+    crawled = run(**how)
+    assert {"/t.html": 2, "/u.html": 3, "/v.html": 4}.items() <= crawled.depths().items()
+    assert "/v.html" in crawled.pages()
+    assert_counts_add_up(crawled)
 
 
 def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:

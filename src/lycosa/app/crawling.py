@@ -75,8 +75,8 @@ def crawl(
             raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
         settings = {**order.collection.model_dump(mode="json"), "seeds": list(seeds)}
         limits = _within_budget(workspace, order)
-        claim = workspace.claim(f"{order.command}-{os.getpid()}", settings={order.collection.name: settings})
         fetcher = CurlFetcher(order.config.fetch, AddressGuard(named_pair(normalise(seed)) for seed in seeds), clock)
+        claim = workspace.claim(f"{order.command}-{os.getpid()}", settings={order.collection.name: settings})
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
         ledger = Ledger(
             claim,
@@ -99,7 +99,8 @@ def crawl(
         )
         try:
             _take_up(worker, claim, workspace, order, seeds)
-            if before and (REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)):
+            if before and _look_again(order.collection, before, settings):
+                worker.commit_now()  # what was replayed is then in the tables, as the walk over them wants it
                 find_again(ledger, LiveTables(workspace), clock.now_ms(), every_link=True)
             if started is not None:
                 started(worker)
@@ -137,6 +138,15 @@ def _take_up(worker: Worker, claim: Claim, workspace: Workspace, order: CrawlOrd
         ledger.understand = child
         replay(ledger, orphans, workspace.path, committed, worker.commit_if_due)
     ledger.understand = reader
+
+
+def _look_again(collection: Collection, before: dict[str, Any], settings: dict[str, Any]) -> bool:
+    """Whether stored links may lead to more than the last call admitted.
+
+    They may if the call is of another shape or the pages were parsed anew; and with a depth limit always, since a call that
+    was killed or stopped may have known that a visited page lies nearer, and not yet have walked its links.
+    """
+    return collection.depth is not None or REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)
 
 
 def _within_budget(workspace: Workspace, order: CrawlOrder) -> Limits:

@@ -12,7 +12,7 @@ def command(
     pages: Annotated[int | None, typer.Option("--pages", min=1, help="With --url: stop at this many pages (default 200).")] = None,
     no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the searches.")] = False,
 ) -> None:
-    """Show the whole of it on a small web in eight languages, served on loopback; the workspace is ./demo-data."""
+    """Show the whole of it on a small web in nine languages, served on loopback; the workspace is ./demo-data."""
     from lycosa.app.demo import run_demo
 
     run_demo(url=url, pages=pages, serve=not no_serve)

@@ -48,8 +48,12 @@ def replay(
     report = Replayed()
     seen = set(committed_ids)
     for orphan in orphans:
+        foreign = False
         for stored in read_exchanges(locate(orphan.path), relative_path=orphan.path):
             report.exchanges += 1
+            if stored.visit.collection != ledger.collection.name:
+                foreign = True  # stays in the orphan until a crawl of its own collection takes it up
+                continue
             if stored.visit.record_id in seen:
                 report.already_committed += 1
                 continue
@@ -59,7 +63,8 @@ def replay(
                 commit_if_due()
             else:
                 report.not_admitted += 1
-        ledger.used(orphan.path)
+        if not foreign:
+            ledger.used(orphan.path)
     ledger.progress.replayed += report.absorbed
     return report
 
@@ -82,7 +87,7 @@ def _absorb(ledger: Ledger, stored: StoredExchange) -> bool:
         ledger.replayed(exchange, Task(identity, None, origin, VisitKind.ROBOTS, visit.attempt, visit.depth), visit)
         return True
     row = ledger.frontier.remove(identity.url_key)
-    if row is None or visit.collection != ledger.collection.name:
+    if row is None:
         return False
     ledger.replayed(exchange, Task(identity, row, url_origin(exchange.url), VisitKind(visit.kind), visit.attempt), visit)
     return True

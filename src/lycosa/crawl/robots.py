@@ -17,7 +17,7 @@ MAX_HOPS = 5
 """Redirects that are followed (RFC 9309 section 2.3.1.2)."""
 
 UNREACHABLE_TTL_MS = 30 * 60_000
-"""How long "not allowed" stands after robots.txt could not be had; calibrated on nothing, an hour's half."""
+"""How long "not allowed" stands after robots.txt could not be had: half of the shortest lifetime of one that could."""
 
 _PARSED_BYTES = 32 * 2**20
 _OVERHEAD_BYTES, _BYTES_A_BYTE = 2_000, 14

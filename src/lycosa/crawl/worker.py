@@ -189,8 +189,7 @@ class Worker:
         while self._fetcher.active:
             for exchange in self._fetcher.wait(100):
                 self._finish(exchange)
-        self._commit()
-        self._await_commit()
+        self.commit_now()
         self.ledger.count_later()
         self._observe(self._last_observed + _OBSERVE_MS + 1)
 
@@ -219,6 +218,11 @@ class Worker:
             or now - self._last_commit >= settings.commit_interval
         ):
             self._commit()
+
+    def commit_now(self) -> None:
+        """Commit what there is, and wait until it is on disk."""
+        self._commit()
+        self._await_commit()
 
     def _commit(self) -> None:
         """Cut the batch and write it beside the fetching; one commit at a time, in order."""
