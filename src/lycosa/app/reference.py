@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lycosa.app.template import toml_value
+from lycosa.app.template import SECTIONS, toml_value
 from lycosa.core.config import Collection, Config
 from lycosa.store.schema import TABLES
 
@@ -31,7 +31,7 @@ def settings_page() -> str:
     """docs/settings.md."""
     config = Config()
     parts = [_SETTINGS_HEAD]
-    for section in ("fetch", "crawl", "index", "serve"):
+    for section in SECTIONS:
         model = getattr(config, section)
         parts.append(f"## [{section}]\n\n{(type(model).__doc__ or '').strip()}\n\n{_settings_table(model)}")
     parts.append(f"## [[collection]]\n\n{(Collection.__doc__ or '').strip()}\n\n{_settings_table(Collection())}")

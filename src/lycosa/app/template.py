@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from lycosa.core.config import Collection, Config, parse_config
 
-_SECTIONS = ("fetch", "crawl", "index", "serve")
+SECTIONS = ("fetch", "crawl", "index", "store", "run", "serve")
 
 
 def configuration_template() -> str:
@@ -20,7 +20,7 @@ def configuration_template() -> str:
         "# Durations and sizes carry their unit.\n"
     ]
     config = Config()
-    for section in _SECTIONS:
+    for section in SECTIONS:
         model = getattr(config, section)
         parts.append(f"[{section}]\n" + "\n".join(setting_lines(type(model), model)))
     example = Collection()

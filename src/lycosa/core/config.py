@@ -44,6 +44,8 @@ DurationMs = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_d
 SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(write_size, when_used="json")]
 
 Scope = Literal["host", "domain", "prefix", "any"]
+Strategy = Literal["breadth-first", "depth-first", "server-first", "best-first"]
+Recrawl = Literal["never", "age", "daily", "fresh"]
 
 
 class _Section(BaseModel):
@@ -90,6 +92,16 @@ class CrawlSettings(_Section):
     commit_pages: int = Field(5_000, ge=1, description="Commit after this many exchanges.")
     commit_interval: DurationMs = Field(30_000, ge=100, description="Commit at least this often while there is something to commit.")
     commit_text: SizeBytes = Field(16 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
+    commit_urls: int = Field(20_000, ge=100, description="Commit when this many rows of `urls` are held for the tables.")
+    active_hosts: int = Field(20_000, ge=1, le=1_000_000, description="Hosts that a worker keeps at hand; the others rest in the tables.")
+    waiting_urls: int = Field(
+        50_000, ge=100, le=1_000_000, description="URLs that wait in memory, over all hosts; the others rest in the tables."
+    )
+    exclusions: str = Field(
+        "",
+        description="A file of what must never be fetched: `host NAME`, `domain NAME` or `prefix URL`, one a line; "
+        "read again when it changes.",
+    )
     remind_pages: int = Field(
         500, ge=0, description="`crawl` reminds of fetch.contact when it fetches more than this many pages from public hosts."
     )
@@ -101,6 +113,33 @@ class IndexSettings(_Section):
     heap: SizeBytes = Field(28 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
     threads: int = Field(1, ge=1, le=16, description="Threads that build the index.")
     interval: DurationMs = Field(10_000, ge=0, description="While crawling, publish the index at most this often.")
+
+
+class StoreSettings(_Section):
+    """How the workspace is kept small."""
+
+    merge_commits: int = Field(32, ge=2, le=1_000, description="Fold small commits together when this many have gathered.")
+    keep_replaced: DurationMs = Field(
+        86_400_000, ge=0, description="How long files that a merge replaced stay for readers that still have them open."
+    )
+    keep_entries: DurationMs = Field(7 * 86_400_000, ge=0, description="How long log entries before a snapshot stay.")
+
+
+class RunSettings(_Section):
+    """`lycosa run`: the daemon that works the configured collections for good."""
+
+    restarts: int = Field(
+        5, ge=0, description="A worker that dies is started again, at most this many times in `window`; then the daemon stops and says why."
+    )
+    window: DurationMs = Field(600_000, ge=1_000, description="The time over which restarts are counted.")
+    stop_timeout: DurationMs = Field(10_000, ge=1_000, description="How long a worker may take to commit and end when it is asked to.")
+    merge_interval: DurationMs = Field(
+        60_000, ge=1_000, description="How often the daemon looks whether commits are to be folded together."
+    )
+    rank_interval: DurationMs = Field(
+        86_400_000, ge=60_000, description="How often importance and the recrawl schedule are computed anew from the tables."
+    )
+    disk_reserve: SizeBytes = Field(256 * 2**20, ge=0, description="The crawl pauses while the workspace's disk has less than this free.")
 
 
 class ServeSettings(_Section):
@@ -135,6 +174,51 @@ class Collection(_Section):
     connections: int = Field(30, ge=1, description="Connections at once for this collection.")
     connections_per_host: int = Field(1, ge=1, le=16, description="Connections at once to one host.")
     max_pages: int | None = Field(None, ge=0, description="Pages this collection may ever hold.")
+    max_pages_per_host: int | None = Field(None, ge=0, description="Pages of one host that this collection may ever hold.")
+    max_pages_per_domain: int | None = Field(None, ge=0, description="Pages of one registrable domain that this collection may ever hold.")
+    max_prefix_share: float = Field(
+        1.0, gt=0, le=1, description="Largest share of a host's page budget that one first path segment may take (with max_pages_per_host)."
+    )
+    strategy: Strategy = Field(
+        "breadth-first",
+        description="Which URL next: `breadth-first` fewest links from a seed, `depth-first` most (set `depth`), `server-first` one page of "
+        "every known host before a second of any, then the host that was visited longest ago, `best-first` highest priority.",
+    )
+    priority: float = Field(0.0, allow_inf_nan=False, description="Of two collections that want the same host, the higher is served first.")
+    language: str = Field("", description="The language that the collection is meant to hold; empty: any.")
+    media_types: tuple[str, ...] = Field(
+        (),
+        description="Media types to keep, `*` as wildcard: `text/html`, `application/*`. Others are dropped after their headers. "
+        "Empty: what can be read.",
+    )
+    schedule: str = Field("", description="When it may be crawled by `run`, UTC: `22:00-06:00`, several with commas. Empty: always.")
+    paused: bool = Field(False, description="Do not fetch for this collection now; what is known stays.")
+    recrawl: Recrawl = Field(
+        "never",
+        description="When a page is fetched again: `never`, `age` when it is older than max_age, `daily` at daily_at, `fresh` by how "
+        "often it changes and how much it matters, under fetches_per_day.",
+    )
+    max_age: DurationMs = Field(86_400_000, ge=1_000, description="With recrawl `age`: pages older than this are fetched again.")
+    recrawl_triggers: tuple[Literal["timer", "on_link"], ...] = Field(
+        ("timer",),
+        description="With recrawl `age`: `timer` when the age is reached, `on_link` when a link to the page is found after that.",
+    )
+    daily_at: str = Field("03:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="With recrawl `daily`: the time of day, UTC.")
+    fetches_per_day: int = Field(10_000, ge=1, description="With recrawl `fresh`: how many fetches of known pages a day may take.")
+    sitemaps: bool = Field(True, description="Read the sitemaps that robots.txt files name.")
+    feeds: bool = Field(True, description="Read the RSS and Atom feeds that pages name.")
+    feed_urls: tuple[str, ...] = Field((), description="Feeds and sitemaps to read in any case.")
+    traps: bool = Field(
+        True, description="Stop at URLs and parts of sites that look like traps; each rule is counted and shown by `explain`."
+    )
+    domain_connections: int = Field(2, ge=1, le=64, description="Connections at once to all hosts of one registrable domain.")
+    address_connections: int = Field(4, ge=1, le=256, description="Connections at once to all hosts behind one IP address.")
+    burst: int = Field(
+        1,
+        ge=1,
+        le=100,
+        description="Fetches that may follow one another on a warm connection; the pause after them is as many times longer.",
+    )
     max_url_length: int = Field(2_000, ge=64, le=65_536, description="Longer URLs are refused.")
     drop_parameters: tuple[str, ...] = Field(
         (), description="Query parameters to remove from URLs, `*` as wildcard: `utm_*`, `fbclid`. May change what a URL means."
@@ -151,6 +235,8 @@ class Config(_Section):
     fetch: FetchSettings = Field(default_factory=lambda: FetchSettings())
     crawl: CrawlSettings = Field(default_factory=lambda: CrawlSettings())
     index: IndexSettings = Field(default_factory=lambda: IndexSettings())
+    store: StoreSettings = Field(default_factory=lambda: StoreSettings())
+    run: RunSettings = Field(default_factory=lambda: RunSettings())
     serve: ServeSettings = Field(default_factory=lambda: ServeSettings())
     collection: tuple[Collection, ...] = Field((), description="The collections, one [[collection]] each.")
 
@@ -213,7 +299,15 @@ def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
 
 
 def _sections() -> dict[str, type[_Section]]:
-    return {"fetch": FetchSettings, "crawl": CrawlSettings, "index": IndexSettings, "serve": ServeSettings, "collection": Collection}
+    return {
+        "fetch": FetchSettings,
+        "crawl": CrawlSettings,
+        "index": IndexSettings,
+        "store": StoreSettings,
+        "run": RunSettings,
+        "serve": ServeSettings,
+        "collection": Collection,
+    }
 
 
 def _nearest(word: str, known: list[str]) -> str:
