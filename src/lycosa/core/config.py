@@ -181,8 +181,8 @@ class Collection(_Section):
     )
     strategy: Strategy = Field(
         "breadth-first",
-        description="Which URL next: `breadth-first` fewest links from a seed, `depth-first` most (set `depth`), `server-first` one page of "
-        "every known host before a second of any, then the host that was visited longest ago, `best-first` highest priority.",
+        description="Which URL next: `breadth-first` fewest links from a seed, `depth-first` most (set `depth`), `server-first` one page "
+        "of every known host before a second of any, then the host that was visited longest ago, `best-first` highest priority.",
     )
     priority: float = Field(0.0, allow_inf_nan=False, description="Of two collections that want the same host, the higher is served first.")
     language: str = Field("", description="The language that the collection is meant to hold; empty: any.")
