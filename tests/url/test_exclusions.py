@@ -164,6 +164,7 @@ def test_the_file_is_not_looked_at_all_the_time(tmp_path: Path) -> None:
     for _ in range(5):
         assert [rule.value for rule in edited.file.current().rules] == ["a.test"]
     edited.look()
+    assert [rule.value for rule in edited.file.current().rules] == ["a.test"]  # the second look has its time too
     assert edited.look() == {"b.test"}
 
 
