@@ -59,7 +59,8 @@ def test_a_new_host_rests_with_nothing_to_fetch() -> None:
     slot = hosts.add(5, 1)
     assert hosts.next_time() is None
     assert hosts.pick(NEVER - 1, 0, 10).size == 0
-    hosts.set(slot, next_at=70)
+    for at in (90, 70, 80):
+        hosts.wake(slot, at)
     hosts.change(slot, waiting=3, visited=1, pages=1)
     assert hosts.next_time() == 70
     assert hosts.counts() == {"hosts": 1, "active": 0, "due": 1, "waiting": 3, "visited": 1, "pages": 1}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import HostRow, RobotsEntry, UrlId, UrlRow, UrlState
 from lycosa.frontier import shelf as module
 from lycosa.frontier.directory import HostDirectory
@@ -200,15 +201,13 @@ def test_a_large_state_is_what_was_asked_for(large: Workspace) -> None:
 def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
     shelf = opened(large)
     known, hosts = KnownUrls(str(tmp_path)), HostDirectory()
-    summaries: list[pl.DataFrame] = []
 
     def frames() -> Any:
         for frame in shelf.live(["state", "depth"], 3_000):
-            summaries.append(summary(frame, {"default": pl.when(pl.col("state") == "known").then(0)}))
+            hosts.extend(summary(frame, {"default": pl.when(pl.col("state") == "known").then(0)}))
             yield frame
 
     known.load(frames())
-    hosts.load(summaries)
     hosts.update(opened(large, "hosts").live(["pages"]))
     live = LiveTables(large).scan("urls").collect()
     assert hosts.counts()["waiting"] == (live["state"] == "known").sum()
@@ -235,5 +234,5 @@ def test_a_file_that_is_not_sorted_is_refused(tmp_path: Path, monkeypatch: pytes
     frame = buffers.urls.frame()
     monkeypatch.setattr("tests.frontier.large.write_table", lambda frame, path, table: frame.write_parquet(path))
     claim.commit(claim.next_folder(), {"urls": FrameBuffer("urls", frame)})
-    with pytest.raises(ValueError, match="not sorted"):
+    with pytest.raises(WorkspaceError, match=r"not sorted.*lycosa check"):
         opened(workspace)

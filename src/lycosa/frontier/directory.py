@@ -51,10 +51,11 @@ class HostDirectory:
 
     _count: int
     _behind: int  # the place after the last pick
-    _new: dict[int, int]  # host key -> slot of hosts that are not indexed yet
+    _new: dict[int, int]  # host key -> slot of hosts that were added since the index was made
+    _indexed: bool  # every other host is in it
 
     def __init__(self) -> None:
-        self._clear()
+        self.clear()
 
     def __len__(self) -> int:
         return self._count
@@ -67,6 +68,8 @@ class HostDirectory:
 
     def slot(self, host_key: int) -> int | None:
         """The slot of a host, or None."""
+        if not self._indexed:
+            self._reindex()
         slot = self._new.get(host_key)
         if slot is not None:
             return slot
@@ -78,7 +81,7 @@ class HostDirectory:
 
     def slots(self, host_keys: _Keys) -> Slots:
         """The slots of many hosts, -1 where there is none."""
-        if self._new:
+        if self._new or not self._indexed:
             self._reindex()
         order = np.argsort(host_keys)
         wanted = host_keys[order]
@@ -129,6 +132,11 @@ class HostDirectory:
             pages=int(self.pages[slot]) + pages,
         )
 
+    def wake(self, slot: int, at_ms: int) -> None:
+        """A URL of the host is due at this time: the host is due then, or earlier if it was."""
+        if at_ms < self.next_at[slot]:
+            self.next_at[slot] = at_ms
+
     def activate(self, slots: Slots | int, active: bool = True) -> None:
         """Mark hosts as held in memory (never picked), or as resting again."""
         self.active[slots] = active
@@ -178,20 +186,24 @@ class HostDirectory:
         }
 
     def load(self, summaries: Iterable[pl.DataFrame]) -> None:
-        """Know exactly the hosts of these frames, all resting; each host stands in one row.
+        """Know exactly the hosts of these frames (see `extend`), all resting. What `hosts` says is for `update`, afterwards."""
+        self.clear()
+        for frame in summaries:
+            self.extend(frame)
+
+    def extend(self, summaries: pl.DataFrame) -> None:
+        """Add hosts that are not here yet, one in each row, resting.
 
         Columns as `lycosa.frontier.shelf.summary` gives them: partition, host_key, waiting, visited, due_at (becomes
-        `next_at`, null: never). What the table `hosts` says is for `update`, afterwards.
+        `next_at`, null: never).
         """
-        self._clear()
-        for frame in summaries:
-            self._reserve(frame.height)
-            rows = slice(self._count, self._count + frame.height)
-            for name in ("host_key", "partition", "waiting", "visited"):
-                getattr(self, name)[rows] = frame[name].to_numpy()
-            self.next_at[rows] = frame["due_at"].fill_null(NEVER).to_numpy()
-            self._count += frame.height
-        self._reindex()
+        self._reserve(summaries.height)
+        rows = slice(self._count, self._count + summaries.height)
+        for name in ("host_key", "partition", "waiting", "visited"):
+            getattr(self, name)[rows] = summaries[name].to_numpy()
+        self.next_at[rows] = summaries["due_at"].fill_null(NEVER).to_numpy()
+        self._count += summaries.height
+        self._indexed = False
 
     def update(self, frames: Iterable[pl.DataFrame]) -> None:
         """Take over those columns of these frames that are in `SETTABLE`, by `host_key`; unknown hosts are left out.
@@ -221,7 +233,8 @@ class HostDirectory:
     def _places(self, slots: Slots) -> _Keys:
         return places(self.partition[slots], self.host_key[slots])
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Forget all hosts."""
         self.host_key = np.zeros(_FIRST_SIZE, np.uint64)
         self.partition = np.zeros(_FIRST_SIZE, np.uint16)
         self.active = np.zeros(_FIRST_SIZE, np.bool_)
@@ -251,6 +264,7 @@ class HostDirectory:
         sizes = np.bincount((keys >> np.uint64(64 - _TOP_BITS)).astype(np.int64), minlength=1 << _TOP_BITS)
         self._tops = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
         self._new = {}
+        self._indexed = True
 
 
 def _best(urgency: npt.NDArray[np.float64], distance: _Keys, limit: int) -> Slots:

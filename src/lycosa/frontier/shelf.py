@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.frontier.places import FileIndex, Places, cuts, places, spans
 from lycosa.store.schema import TABLES, Table
@@ -29,9 +30,11 @@ NEVER = pl.lit(None, dtype=pl.Int64)
 PASS_ROWS = 150_000
 """Rows in memory at once when a whole table is gone through, and of which rows for many hosts are chosen."""
 
-_EXACT_ROWS = 100_000  # files up to here are indexed host by host, so that most are not opened for a host
+_EXACT_ROWS = 32_768  # files up to here are indexed host by host, so that most are not opened for a host
 _STEP = 512  # rows of a run in larger files: 16 bytes of index
-_NEAR = 4_096  # rows between two wanted ones that are read through: a slice costs as much as decoding these
+# Rows between two wanted ones that are read through, since another slice costs as much as decoding these:
+_NEAR_CHOOSING = 32_768  # of a few columns
+_NEAR = 8_192  # of all
 _READ_AHEAD = 8_192  # least rows of a slice when a whole file is gone through
 _FILE, _ROW = "file", "row"
 
@@ -63,7 +66,7 @@ class Shelf:
 
         Raises:
             FileNotFoundError: one is missing.
-            ValueError: one is not sorted.
+            WorkspaceError: one is not sorted.
         """
         self._files = {file.path: self._files.get(file.path) or self._open(file) for file in files}
 
@@ -131,7 +134,10 @@ class Shelf:
         )
         keys = rows.select("partition", "host_key").collect()
         step = 1 if keys.height <= _EXACT_ROWS else _STEP
-        return _File(rows, FileIndex.of(places(keys["partition"].to_numpy(), keys["host_key"].to_numpy()), step))
+        try:
+            return _File(rows, FileIndex.of(places(keys["partition"].to_numpy(), keys["host_key"].to_numpy()), step))
+        except ValueError as error:
+            raise WorkspaceError(f"{file.path}: {error}; run `lycosa check`") from None
 
     def _portions(self, wanted: Places) -> Iterator[tuple[npt.NDArray[np.int64], Places]]:
         """Hosts in the order of their places, as many at a time as have about PASS_ROWS rows."""
@@ -159,7 +165,7 @@ class Shelf:
         """Which rows: file and row numbers, in the order in which they are to be given."""
         reads = []
         for number, file in enumerate(self._files.values()):
-            for first, end in spans(*file.index.runs(wanted), _NEAR):
+            for first, end in spans(*file.index.runs(wanted), _NEAR_CHOOSING):
                 row = pl.int_range(first, first + pl.len(), dtype=pl.Int64).alias(_ROW)
                 slice_ = file.rows.select(columns).slice(first, end - first)
                 reads.append(slice_.with_columns(pl.lit(number, dtype=pl.Int32).alias(_FILE), row))
