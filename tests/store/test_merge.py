@@ -23,7 +23,7 @@ from lycosa.store.plan import MergeSettings, base_place
 from lycosa.store.schema import SORT, TABLES
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
-from tests.store.builders import commit_pages, commit_urls
+from tests.store.builders import commit_pages, commit_urls, make_page, make_visit
 from tests.store.facts import facts, rows_by_other_ways, same
 from tests.store.test_live import _commits, identity, play
 
@@ -256,3 +256,20 @@ def test_an_error_while_rows_are_written_is_the_readers_own(workspace: Workspace
     failing: Callable[[], int] = lambda: write_rows(workspace.path("x.parquet"), frames(), TABLES["urls"])  # noqa: E731
     with pytest.raises(Broken):
         failing()
+
+
+def test_links_stay_those_of_the_newest_parse_though_a_clock_went_back_within_a_commit(workspace: Workspace) -> None:
+    """The later row is the live page; the later time is the parse whose links are live (here none)."""
+    claim, buffers, url = workspace.claim("w"), Buffers(), identity(1)
+    for at, targets in ((1_000, []), (500, ["http://t/"])):
+        visit = make_visit(url, at=at)
+        page = make_page(at, targets)
+        buffers.add_visit(visit)
+        buffers.add_page(visit, page)
+        buffers.links.add_links(visit, page.links)
+    claim.commit(claim.next_folder(), buffers.mapping())
+    before = facts(workspace)
+    assert (before["links"].height, before["pages"]["title"].to_list()) == (0, ["Page 500"])
+    merge(workspace, whole=True)
+    assert same(before, facts(workspace))
+    assert rows_by_other_ways(workspace)
