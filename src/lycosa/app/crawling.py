@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from lycosa.app.indexing import IndexFollower
 from lycosa.app.memory import tune_memory
 from lycosa.app.oneoff import named_pair
@@ -17,16 +15,17 @@ from lycosa.archive.writer import crawl_info
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection, Config
 from lycosa.core.errors import UsageError
-from lycosa.crawl.ledger import Ledger
+from lycosa.crawl.later import left_for_later
+from lycosa.crawl.ledger import Job, Ledger
 from lycosa.crawl.progress import Progress
-from lycosa.crawl.replay import committed_records, replay
-from lycosa.crawl.resume import find_again, load
+from lycosa.crawl.replay import replay
+from lycosa.crawl.resume import load, reconsider
 from lycosa.crawl.sandbox import ChildReader
 from lycosa.crawl.understand import Reader
+from lycosa.crawl.walk import find_again
 from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.robots import product_token
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -74,15 +73,13 @@ def crawl(
         if not seeds:
             raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
         settings = {**order.collection.model_dump(mode="json"), "seeds": list(seeds)}
-        limits = _within_budget(workspace, order)
         fetcher = CurlFetcher(order.config.fetch, AddressGuard(named_pair(normalise(seed)) for seed in seeds), clock)
         claim = workspace.claim(f"{order.command}-{os.getpid()}", settings={order.collection.name: settings})
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
         ledger = Ledger(
             claim,
             order.config,
-            order.collection,
-            seeds,
+            [Job(order.collection, seeds)],
             domains=workspace.domains,
             partitions=workspace.partitions,
             clock=clock,
@@ -93,21 +90,25 @@ def crawl(
             order.config,
             fetcher=fetcher,
             clock=clock,
-            limits=limits,
+            limits=order.limits,
             observer=_watch(observer, owner.touch),
             committed=follower.committed if follower else None,
         )
         try:
-            _take_up(worker, claim, workspace, order, seeds)
-            if before and _look_again(order.collection, before, settings):
+            tables = LiveTables(workspace, claim.state)
+            changed = bool(before) and _look_again(order.collection, before, settings)
+            _take_up(worker, claim, workspace, order, seeds, changed)
+            assignment = ledger.assignments[order.collection.name]
+            if changed:
                 worker.commit_now()  # what was replayed is then in the tables, as the walk over them wants it
-                find_again(ledger, LiveTables(workspace), clock.now_ms(), every_link=True)
+                find_again(ledger, tables, assignment, every_link=True)
             if started is not None:
                 started(worker)
             progress = worker.run()
-            while progress.ended == "finished" and ledger.fallen:
-                find_again(ledger, LiveTables(workspace), clock.now_ms(), every_link=False)
+            while progress.ended == "finished" and assignment.fallen:
+                find_again(ledger, tables, assignment, every_link=False)
                 progress = worker.run()
+            progress.later = left_for_later(ledger, tables, ledger.assignments)
             claim.release()
             if follower is not None:
                 follower.finish()
@@ -119,25 +120,26 @@ def crawl(
                 follower.close()
 
 
-def _take_up(worker: Worker, claim: Claim, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...]) -> None:
+def _take_up(worker: Worker, claim: Claim, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...], changed: bool) -> None:
     """Load what is committed, admit the seeds, then replay what is only archived (a first run may have died uncommitted)."""
-    ledger, clock = worker.ledger, worker.clock
-    tables = LiveTables(workspace)
-    load(ledger, tables, clock.now_ms(), clock.monotonic_ms())
-    for seed in seeds:
-        ledger.gate.seed(seed, clock.now_ms())
+    ledger = worker.ledger
+    tables = LiveTables(workspace, claim.state)
+    load(ledger, tables, workspace.path)
+    if changed:
+        reconsider(ledger, tables, ledger.assignments[order.collection.name])
+    ledger.seed(order.collection.name, seeds)
     orphans = claim.orphans()
     if not orphans:
         return
-    committed = committed_records(tables, orphans, workspace.path)
     if claim.failed_before < CLAIMS_BEFORE_SANDBOX:
-        replay(ledger, orphans, workspace.path, committed, worker.commit_if_due)
+        replay(worker.absorber, orphans, tables, workspace.path, worker.commit_if_due)
         return
-    reader = Reader(order.config.fetch.max_decoded, product_token(order.config.fetch.user_agent))
+    reader = worker.absorber.understand
+    assert isinstance(reader, Reader)
     with ChildReader(reader) as child:
-        ledger.understand = child
-        replay(ledger, orphans, workspace.path, committed, worker.commit_if_due)
-    ledger.understand = reader
+        worker.absorber.understand = child
+        replay(worker.absorber, orphans, tables, workspace.path, worker.commit_if_due)
+    worker.absorber.understand = reader
 
 
 def _look_again(collection: Collection, before: dict[str, Any], settings: dict[str, Any]) -> bool:
@@ -147,16 +149,6 @@ def _look_again(collection: Collection, before: dict[str, Any], settings: dict[s
     was killed or stopped may have known that a visited page lies nearer, and not yet have walked its links.
     """
     return collection.depth is not None or REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)
-
-
-def _within_budget(workspace: Workspace, order: CrawlOrder) -> Limits:
-    budget = order.collection.max_pages
-    if budget is None:
-        return order.limits
-    pages = LiveTables(workspace).scan("pages").filter(pl.col("collection") == order.collection.name)
-    left = max(0, budget - int(pages.select(pl.len()).collect().item()))
-    wanted = order.limits.max_pages
-    return Limits(left if wanted is None else min(wanted, left), order.limits.max_time_ms)
 
 
 def _watch(observer: Observer | None, touch: Callable[[], None]) -> Observer:

@@ -149,7 +149,8 @@ class Exchange:
     error: str = ""  # a FetchError value, or ""
     error_text: str = ""  # for people: what libcurl said
     truncated: str = ""  # "" | "length" | "time" | "disconnect" | "decoded" (WARC-Truncated vocabulary plus decoded)
-    first_byte_ms: int = 0
+    first_byte_ms: int = 0  # from the start to the first byte
+    connect_ms: int = 0  # of it, until the request was sent: looking up the name, connecting, TLS
     token: object = None
 
 
@@ -213,6 +214,9 @@ class UrlRow:
     etag: str = ""
     last_modified: str = ""
     digest: str = ""
+    text_digest: int = 0  # xxh3_64 of the text at the last visit; 0: no text
+    captured_at: int = 0  # when the payload was last archived whole
+    record_id: str = ""  # of that capture: what a revisit record refers to
 
 
 class RobotsEntry(NamedTuple):

@@ -178,6 +178,9 @@ changes i64 visits that found another text
 etag text the ETag of the last visit
 last_modified text the Last-Modified of the last visit
 digest text the payload digest of the last visit
+text_digest u64 xxh3_64 of the text at the last visit; 0: no text
+captured_at time? when the payload was last archived whole
+record_id text WARC-Record-ID of that capture
 """
     ),
     key=("collection", "operation", "host_key", "url_key"),
