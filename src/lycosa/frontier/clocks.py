@@ -1,0 +1,328 @@
+"""When a host may be asked: clocks of hosts, of registrable domains and of addresses.
+
+Invariants
+- A host is asked by at most `connections_per_host` fetches at once, and not before the pause after its last fetch is over.
+- A registrable domain is asked as if it were at most `domain_connections` hosts: it has so many places. A fetch takes one,
+  and it stays taken until the fetch's pause is over. So a site with a thousand subdomains, which mostly are one machine,
+  feels at most so many robots, whatever the pauses of its hosts are. From a server's log: at the start of any fetch, less
+  than `domain_connections` others of the domain are under way or ended less than their pause ago. (Domains where everybody
+  may register a name, as blogspot.com or github.io, are public suffixes: each name below them is a domain of its own.)
+- All hosts behind one address together have at most `address_connections` fetches under way.
+- With `burst` N above 1, a host that permits it is asked up to N times without a pause, then left alone for the sum of the N
+  pauses: the average holds, the connection stays warm. Its place in the domain stays taken for the whole time.
+- After a change of owner every host and every place counts as fetched at the claim (`take_up`).
+
+Times are integer milliseconds of the monotonic clock. Every call is O(1) (in the number of places, which is small). Clocks
+whose pause is over and that nobody uses are forgotten: what is not in memory may be asked.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lycosa.core.config import Collection
+from lycosa.frontier.politeness import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
+
+BUSY = 2**62
+"""Instead of a time: until a fetch that is under way has ended."""
+
+_TIDY_FROM = 4_096
+
+
+def monotonic_from(at_ms: int, now_ms: int, monotonic_ms: int) -> int:
+    """A stored date as a time of the monotonic clock. A date farther off than any pause (a clock was set) is cut."""
+    return monotonic_ms + min(max(at_ms - now_ms, 0), RETRY_AFTER_CAP_MS)
+
+
+def wall_from(at: int, now_ms: int, monotonic_ms: int) -> int:
+    """A time of the monotonic clock as a date, to be stored."""
+    return now_ms + at - monotonic_ms
+
+
+@dataclass(slots=True, frozen=True)
+class ClockRules:
+    """How many at once. `address_connections` 0: no limit."""
+
+    connections_per_host: int = 1
+    domain_connections: int = 2
+    address_connections: int = 0
+    burst: int = 1
+
+    @staticmethod
+    def strictest(collections: Iterable[Collection]) -> ClockRules:
+        """What suits all collections of a worker: a host that two of them want is asked as the stricter one says."""
+        every = list(collections)
+        return ClockRules(
+            min(collection.connections_per_host for collection in every),
+            min(collection.domain_connections for collection in every),
+            min(collection.address_connections for collection in every),
+            min(collection.burst for collection in every),
+        )
+
+
+@dataclass(slots=True)
+class HostClock:
+    """`ready_at`: not asked before. In a burst: how many fetches it has had, what pause is owed, until when that holds."""
+
+    ready_at: int = 0
+    in_flight: int = 0
+    burst: int = 0
+    owed: int = 0
+    rested_at: int = 0
+
+
+@dataclass(slots=True)
+class DomainClock:
+    """`resting`: when each of the places that rest is free again, ascending. `line`: hosts that wait for a place."""
+
+    not_before: int = 0
+    in_flight: int = 0
+    resting: list[int] = field(default_factory=list)
+    line: deque[int] | None = None
+
+    def ready_at(self, places: int) -> int:
+        """When a place is free at the earliest."""
+        spare = places - 1 - self.in_flight
+        if spare < 0:
+            return BUSY
+        taken = len(self.resting) - spare
+        return max(self.not_before, self.resting[taken - 1]) if taken > 0 else self.not_before
+
+    def rests_until(self) -> int:
+        return max(self.not_before, self.resting[-1] if self.resting else 0)
+
+    def rest(self, until: int, places: int) -> None:
+        """A place rests. Of more than there are, the first to be free again counts no more."""
+        insort(self.resting, until)
+        if len(self.resting) > places:
+            del self.resting[0]
+
+
+class Clocks:
+    """The clocks of one worker. Not thread-safe."""
+
+    def __init__(self, rules: ClockRules, claimed_at: int = 0) -> None:
+        """`claimed_at`: when the partitions were claimed, as hosts that `take_up` registers were last fetched then."""
+        self._rules = rules
+        # One host may use all the connections that its own rule grants it, or that rule would mean nothing.
+        self._places = max(rules.domain_connections, rules.connections_per_host)
+        self._claimed_at = claimed_at
+        self._hosts: dict[int, HostClock] = {}
+        self._domains: dict[str, DomainClock] = {}
+        self._addresses: dict[str, int] = {}  # fetches under way
+        self._tidy_at = _TIDY_FROM
+
+    def __len__(self) -> int:
+        """How many clocks are in memory."""
+        return len(self._hosts) + len(self._domains)
+
+    def ready_at(self, host_key: int, domain: str, address: str = "") -> int:
+        """When the host may be asked at the earliest, as things stand; BUSY if a fetch must end first. Hot path.
+
+        Args:
+            domain: the registrable domain of the host.
+            address: the IP address it had last; "" if that is not known.
+        """
+        host = self._hosts.get(host_key)
+        ready_at = 0
+        if host is not None:
+            if host.in_flight >= self._rules.connections_per_host:
+                return BUSY
+            ready_at = host.ready_at
+        if self._crowded(address):
+            return BUSY
+        return max(ready_at, self._place_at(host, domain))
+
+    def holds(self, host_key: int, domain: str, address: str, now: int) -> list[tuple[str, int]]:
+        """What keeps the host from being asked now, for `explain`: (rule, milliseconds left), 0 until a fetch has ended."""
+        found: list[tuple[str, int]] = []
+        host = self._hosts.get(host_key)
+        if host is not None and host.in_flight >= self._rules.connections_per_host:
+            found.append(("connections_per_host", 0))
+        if host is not None and host.ready_at > now:
+            found.append(("host", host.ready_at - now))
+        free_at = self._place_at(host, domain)
+        if free_at > now:
+            found.append(("domain_connections", 0) if free_at == BUSY else ("domain", free_at - now))
+        if self._crowded(address):
+            found.append(("address_connections", 0))
+        return found
+
+    def started(self, host_key: int, domain: str, now: int, address: str = "") -> None:
+        """A fetch of any kind begins: a page, a robots.txt, one that was redirected here."""
+        self._tidy_if_grown(now)
+        host, place = self._host(host_key), self._domain(domain)
+        if host.burst:
+            if host.rested_at in place.resting:
+                place.resting.remove(host.rested_at)
+            if host.rested_at <= now:
+                host.burst = host.owed = 0
+        host.in_flight += 1
+        place.in_flight += 1
+        if address:
+            self._addresses[address] = self._addresses.get(address, 0) + 1
+
+    def finished(
+        self,
+        host_key: int,
+        domain: str,
+        now: int,
+        pause: int,
+        *,
+        address: str = "",
+        domain_pause: int | None = None,
+        may_burst: bool = False,
+    ) -> None:
+        """The fetch has ended.
+
+        Args:
+            pause: how long the host is left alone (`politeness.pause_ms`).
+            address: what `started` was given.
+            domain_pause: how long its place in the domain stays taken (`politeness.domain_pause_ms`); None: as `pause`.
+            may_burst: the pause is the operator's alone: nothing failed, and the site asked for none.
+        """
+        host, place = self._hosts[host_key], self._domains[domain]
+        self._left(host, place, address)
+        rests = pause if domain_pause is None else domain_pause
+        if self._rules.burst > 1 and (may_burst or host.owed):
+            host.burst += 1
+            host.owed += pause
+            host.rested_at = now + host.owed
+            rests = max(rests, host.owed)
+            if may_burst and host.burst < self._rules.burst:
+                pause = 0
+            else:
+                pause, host.burst, host.owed = host.owed, 0, 0
+        host.ready_at = max(host.ready_at, now + pause)
+        place.rest(now + rests, self._places)
+
+    def undone(self, host_key: int, domain: str, address: str = "") -> None:
+        """Take `started` back: nothing was sent."""
+        host, place = self._hosts[host_key], self._domains[domain]
+        self._left(host, place, address)
+        if host.burst:
+            place.rest(host.rested_at, self._places)
+
+    def delay(self, host_key: int, now: int, until: int) -> None:
+        """Ask nothing of the host before `until`."""
+        self._tidy_if_grown(now)
+        host = self._host(host_key)
+        host.ready_at = max(host.ready_at, until)
+
+    def delay_domain(self, domain: str, now: int, until: int) -> None:
+        """Ask nothing of any host of the domain before `until` (`politeness.domain_rest_ms`)."""
+        self._tidy_if_grown(now)
+        place = self._domain(domain)
+        place.not_before = max(place.not_before, until)
+
+    def take_up(self, host_key: int, domain: str, pause: int, *, not_before: int, now_ms: int, monotonic_ms: int) -> None:
+        """Register a host that the tables hold: it counts as fetched at our claim, and what was asked of us still holds.
+
+        Somebody may have fetched from it until our claim and died before he could say so; so all places of its domain
+        count as taken then. `pause` is that after its last fetch, without back-off or Retry-After; `not_before` a date, or 0.
+        """
+        ready_at = max(self._claimed_at + pause, monotonic_from(not_before, now_ms, monotonic_ms))
+        if ready_at > monotonic_ms:
+            self.delay(host_key, monotonic_ms, ready_at)
+        places_at = self._claimed_at + min(pause, DOMAIN_CAP_MS)
+        if places_at > monotonic_ms:
+            self.delay_domain(domain, monotonic_ms, places_at)
+
+    def take_up_domain(self, domain: str, *, not_before: int, now_ms: int, monotonic_ms: int) -> None:
+        """Register what the tables hold of a domain: `not_before`, a date, is what `domain_rests_until` gave."""
+        self.delay_domain(domain, monotonic_ms, monotonic_from(not_before, now_ms, monotonic_ms))
+
+    def domain_rests_until(self, domain: str) -> int:
+        """When the domain is free of all pauses: to be stored (`wall_from`), above all after a 429, which no host's row tells."""
+        place = self._domains.get(domain)
+        return place.rests_until() if place is not None else 0
+
+    def let_go(self, host_key: int) -> int:
+        """Forget an idle host, as one that rests for hours; returns until when it rests, for the caller to keep (`delay`)."""
+        host = self._hosts.get(host_key)
+        if host is None:
+            return 0
+        if host.in_flight:
+            raise ValueError("a host with a fetch under way cannot be forgotten")
+        del self._hosts[host_key]
+        return max(host.ready_at, host.rested_at)
+
+    def domain_ready_at(self, domain: str) -> int:
+        """When some host of the domain may be asked, as far as the domain is concerned."""
+        place = self._domains.get(domain)
+        return place.ready_at(self._places) if place is not None else 0
+
+    def park(self, host_key: int, domain: str) -> None:
+        """Put a host that waits for its domain at the end of the domain's line.
+
+        Of the many hosts of a large domain only the line's first needs a place in the frontier's own queue: else all of
+        them come up, to be sent away again, each time the domain is free.
+        """
+        place = self._domain(domain)
+        if place.line is None:
+            place.line = deque()
+        place.line.append(host_key)
+
+    def unpark(self, domain: str) -> int | None:
+        """Take the first host out of the domain's line; None: nobody waits."""
+        place = self._domains.get(domain)
+        if place is None or place.line is None:
+            return None
+        first = place.line.popleft()
+        if not place.line:
+            place.line = None
+        return first
+
+    def tidy(self, now: int) -> None:
+        """Forget what neither rests nor is in use. Called by itself whenever the clocks have doubled."""
+        self._hosts = {key: host for key, host in self._hosts.items() if host.in_flight or max(host.ready_at, host.rested_at) > now}
+        self._domains = {name: place for name, place in self._domains.items() if _in_use(place, now)}
+        self._tidy_at = max(_TIDY_FROM, 2 * len(self))
+
+    def _left(self, host: HostClock, place: DomainClock, address: str) -> None:
+        if host.in_flight == 0 or place.in_flight == 0:
+            raise ValueError("a fetch ended that was not started")
+        host.in_flight -= 1
+        place.in_flight -= 1
+        if address:
+            left = self._addresses[address] - 1
+            if left:
+                self._addresses[address] = left
+            else:
+                del self._addresses[address]
+
+    def _place_at(self, host: HostClock | None, domain: str) -> int:
+        """When the domain lets the host be asked. In a burst the host has its place already."""
+        place = self._domains.get(domain)
+        if place is None:
+            return 0
+        if host is not None and host.burst and host.rested_at in place.resting:
+            return place.not_before
+        return place.ready_at(self._places)
+
+    def _crowded(self, address: str) -> bool:
+        limit = self._rules.address_connections
+        return limit > 0 and address != "" and self._addresses.get(address, 0) >= limit
+
+    def _tidy_if_grown(self, now: int) -> None:
+        if len(self) >= self._tidy_at:
+            self.tidy(now)
+
+    def _host(self, host_key: int) -> HostClock:
+        host = self._hosts.get(host_key)
+        if host is None:
+            host = self._hosts[host_key] = HostClock()
+        return host
+
+    def _domain(self, domain: str) -> DomainClock:
+        place = self._domains.get(domain)
+        if place is None:
+            place = self._domains[domain] = DomainClock()
+        return place
+
+
+def _in_use(place: DomainClock, now: int) -> bool:
+    return bool(place.in_flight or place.line or place.rests_until() > now)

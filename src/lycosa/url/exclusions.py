@@ -1,0 +1,238 @@
+"""The operator's exclusion list: what must never be fetched, because somebody asked for it or the law does.
+
+A text file in UTF-8, one rule a line; what follows a # is kept as the reason:
+
+    host   www.example.org                     # mail of 2026-11-02
+    domain example.org                         # with all hosts below it
+    prefix https://example.org/private/        # http and https alike
+
+It may be edited while a crawl runs. A list that cannot be read or holds a wrong line changes nothing: the last good one
+stands, and the problem is told.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from enum import StrEnum
+from os import stat_result
+from pathlib import Path
+from typing import NamedTuple
+
+from lycosa.core.clock import Clock
+from lycosa.core.errors import ConfigError, UrlError
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import hostname
+
+CHECK_MS = 2_000
+"""How often the file is looked at."""
+
+_PROBLEMS_TOLD = 10
+_LINE = re.compile(r"(\S+)(?:\s+(\S+))?(?:\s+(.*))?")
+_COMMENT = re.compile(r"(?:^|\s)#")  # a # within a URL is a fragment, not a comment
+
+
+class ExclusionKind(StrEnum):
+    """What a rule names."""
+
+    HOST = "host"  # one hostname, on all its ports
+    DOMAIN = "domain"  # a name and all below it; a registrable domain, or more, or less
+    PREFIX = "prefix"  # all URLs that begin so
+
+
+class ExclusionRule(NamedTuple):
+    """One line of the list; `value` normalised, a prefix without its scheme. `line` counts from 1."""
+
+    kind: ExclusionKind
+    value: str
+    reason: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.value} (line {self.line}{': ' if self.reason else ''}{self.reason})"
+
+
+class Exclusions:
+    """A snapshot of the list: never changes, may be handed to any thread."""
+
+    __slots__ = ("_domains", "_hosts", "_prefixes", "_starts", "rules")
+
+    def __init__(self, rules: Iterable[ExclusionRule] = ()) -> None:
+        self.rules = tuple(rules)
+        self._hosts = _first_of(self.rules, ExclusionKind.HOST)
+        self._domains = _first_of(self.rules, ExclusionKind.DOMAIN)
+        self._prefixes = _first_of(self.rules, ExclusionKind.PREFIX)
+        self._starts = _without_longer(sorted(self._prefixes))
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def excluded(self, url: str, host: str, registrable_domain: str) -> ExclusionRule | None:
+        """The rule that forbids a normalised URL, or None. Hot path: a few dict look-ups and one bisection.
+
+        Args:
+            host: its hostname (`lycosa.url.scope.hostname`).
+            registrable_domain: of that host (`lycosa.url.domain.Domains`).
+        """
+        if not self.rules:
+            return None
+        name = host.removesuffix(".")
+        rule = self._hosts.get(name) or self._domains.get(registrable_domain) or self._by_parent(name)
+        if rule is None and self._starts:
+            rest = name + url.partition("://")[2][len(host) :]
+            # No start begins with another, so if one begins the URL it is the greatest that does not sort after it.
+            at = bisect_right(self._starts, rest) - 1
+            if at >= 0 and rest.startswith(self._starts[at]):
+                return self._prefixes[self._starts[at]]
+        return rule
+
+    def _by_parent(self, host: str) -> ExclusionRule | None:
+        """`domain` rules may name what is no registrable domain: news.example.org, or a public suffix as github.io."""
+        name = host
+        while self._domains and name:
+            rule = self._domains.get(name)
+            if rule is not None:
+                return rule
+            name = name.partition(".")[2]
+        return None
+
+
+def parse_exclusions(text: str, source: str) -> Exclusions:
+    """Read a list.
+
+    Raises:
+        ConfigError: wrong lines; the message names each (the first ten) with file, line, and what to write instead.
+    """
+    rules: list[ExclusionRule] = []
+    problems: list[str] = []
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        comment = _COMMENT.search(line)
+        statement = line[: comment.start()].strip() if comment else line.strip()
+        if not statement:
+            continue
+        try:
+            rules.append(_rule(statement, line[comment.end() :].strip() if comment else "", number))
+        except ValueError as error:
+            problems.append(f"{source}, line {number}: {statement!r}: {error}")
+    if problems:
+        more = len(problems) - _PROBLEMS_TOLD
+        raise ConfigError("\n".join(problems[:_PROBLEMS_TOLD]) + (f"\n{source}: and {more} more wrong lines" if more > 0 else ""))
+    return Exclusions(rules)
+
+
+def _rule(statement: str, reason: str, number: int) -> ExclusionRule:
+    match = _LINE.fullmatch(statement)
+    assert match is not None  # a statement is not empty
+    word, value, rest = match[1].lower(), match[2], match[3]
+    if word not in set(ExclusionKind):
+        raise ValueError("a line begins with host, domain or prefix, as in: host www.example.org")
+    kind = ExclusionKind(word)
+    if not value:
+        raise ValueError(f"name a {'URL' if kind is ExclusionKind.PREFIX else 'host name'} after {word!r}")
+    if rest:
+        raise ValueError(f"one {word} a line; write # before a comment")
+    return ExclusionRule(kind, _prefix(value) if kind is ExclusionKind.PREFIX else _name(value, kind), reason, number)
+
+
+def _name(value: str, kind: ExclusionKind) -> str:
+    if value.startswith("*."):
+        raise ValueError(f"write domain {value[2:]}, which holds for all hosts below it")
+    if re.search(r"[/?#@\\]", value):
+        raise ValueError(f"write the name alone, without scheme and path, or prefix URL, but not {kind} URL")
+    try:
+        host = hostname(normalise(f"http://{value}/"))
+    except UrlError:
+        raise ValueError("this is not a host name") from None
+    if value.endswith("]") != host.endswith("]") or (":" in value and not value.endswith("]")):
+        raise ValueError("leave out the port: a rule holds for all ports")
+    return host.removesuffix(".")
+
+
+def _prefix(value: str) -> str:
+    if "#" in value:
+        raise ValueError("leave out the # and what follows: a server never sees it")
+    if not value.lower().startswith(("http://", "https://")):
+        raise ValueError(f"write the whole URL, as in: prefix https://{value.lstrip('/')}")
+    try:
+        return normalise(value).partition("://")[2]
+    except UrlError as error:
+        raise ValueError(f"this is not a URL ({error.reason.value})") from None
+
+
+def _first_of(rules: Iterable[ExclusionRule], kind: ExclusionKind) -> dict[str, ExclusionRule]:
+    found: dict[str, ExclusionRule] = {}
+    for rule in rules:
+        if rule.kind is kind:
+            found.setdefault(rule.value, rule)
+    return found
+
+
+def _without_longer(starts: list[str]) -> list[str]:
+    """Of sorted strings, those that do not begin with another one."""
+    kept: list[str] = []
+    for start in starts:
+        if not kept or not start.startswith(kept[-1]):
+            kept.append(start)
+    return kept
+
+
+class ExclusionFile:
+    """The list in a file, read again when it changes. Not thread-safe; its snapshots are."""
+
+    def __init__(self, path: Path, clock: Clock, check_ms: int = CHECK_MS) -> None:
+        """
+        Raises:
+            ConfigError: the file cannot be read, or has wrong lines: nothing must be fetched before that is mended.
+        """
+        self._path = path
+        self._clock = clock
+        self._check_ms = check_ms
+        self._next_check = clock.monotonic_ms() + check_ms
+        self._signature = self._seen = _signature(path)
+        self._current = _read(path)
+        self.problem = ""
+
+    def current(self) -> Exclusions:
+        """The list that is in force. A new object when it has changed, so that the caller can go over what waits.
+
+        `problem` then says why the file as it stands is not in force; "" if it is. A change counts when two looks in a row
+        found the same: half of a file that is being written would let through what its other half forbids.
+        """
+        now = self._clock.monotonic_ms()
+        if now < self._next_check:
+            return self._current
+        self._next_check = now + self._check_ms
+        signature = _signature(self._path)
+        if signature != self._signature and signature == self._seen:
+            self._load(signature)
+        elif signature == self._signature:
+            self.problem = ""  # what was read is what stands there
+        self._seen = signature
+        return self._current
+
+    def _load(self, signature: tuple[int, int, int]) -> None:
+        try:
+            loaded = _read(self._path)
+        except ConfigError as error:
+            self.problem = f"the exclusions are still those of before, for the file has changed and cannot be used: {error}"
+            return
+        if _signature(self._path) == signature:
+            self._current, self._signature, self.problem = loaded, signature, ""
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    """What changes with a file's content; zeros for none."""
+    try:
+        status: stat_result = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def _read(path: Path) -> Exclusions:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the exclusion list {path} cannot be read: {error}; mend it, or take crawl.exclusions out") from None
+    return parse_exclusions(text, str(path))

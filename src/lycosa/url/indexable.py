@@ -1,0 +1,140 @@
+"""What cannot be indexed, told by the URL before fetching and by the media type after the headers.
+
+An extension is a habit, not a promise, so only those are believed that hardly ever name a page. Known to be wrong, and accepted:
+
+- a page that is served under such a name (`/photo.jpg` as HTML about the photo) is not fetched. Names that wikis and code browsers
+  give to such pages are let through: `File:A.jpg`, `/wiki/Node.js`, `/blob/main/a.png`;
+- `/get.php?file=a.zip` and `/a.zip/download` are asked for: only the last path segment counts; the headers then tell;
+- a program that writes pages may be called `.exe`, `.dll` or `.bin`: believed only where neither a query nor a folder for
+  programs (`/cgi-bin/`) says so; what follows a program in the path (`/index.php/a.jpg`) is the program's;
+- `.com`, `.so`, `.au`, `.br`, `.ps` and the like end names of sites as often as files, and are never believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+_GROUPS: Final = {
+    "archive": "7z ace apk arj bz2 bzip2 cab cpio crx deb ear gz ipa jar lha lz lz4 lzh lzma nupkg rar rpm sit sitx tar taz tbz tbz2 "
+    "tgz tlz txz udeb war whl xapk xpi xz z zip zst",
+    "audio": "aac aif aifc aiff ape caf flac m3u m3u8 m4a m4b mid midi mka mp2 mp3 mpga oga ogg opus pls ra ram snd wav wma xm",
+    "data": "accdb blend bsp class db dbf dwg dxf gdb geotiff h5 hdf las laz lib mdb npy npz obj parquet pdb pickle pkl pyc "
+    "pyo rdata shp shx sqlite sqlite3 stl torrent",
+    "disk_image": "dmg img iso nrg ova ovf qcow2 toast vdi vhd vhdx vmdk wim",
+    "executable": "bin cpl dll dylib exe msi msix msp scr sys",
+    "font": "eot fon otf pfa pfb pfm ttc ttf woff woff2",
+    "image": "apng avif bmp cr2 cur dng emf eps fits gif heic heif ico jfif jp2 jpe jpeg jpg jxl nef pbm pcx pgm png pnm ppm psd raw "
+    "svg svgz tga tif tiff webp wmf xbm xcf xpm",
+    "script": "cjs js map mjs wasm",
+    "style": "css less sass scss",
+    "video": "3g2 3gp asf avi divx f4v flv m2ts m2v m4s m4v mkv mng mov mp4 mpe mpeg mpg mts ogv qt rm rmvb swf vob webm wmv",
+}
+_DOCUMENTS: Final = (
+    "doc docm docx dot dotx dvi epub fb2 key mobi numbers odg odp ods odt ott pages pdf pot pps ppsx ppt pptx pub rtf wpd wps xls xlsm xlsx"
+)
+_REASONS: Final = {extension: group for group, names in _GROUPS.items() for extension in names.split()}
+_REASONS_WITH_DOCUMENTS: Final = _REASONS | dict.fromkeys(_DOCUMENTS.split(), "document")
+_LONGEST: Final = max(map(len, _REASONS_WITH_DOCUMENTS))
+
+# Folders whose members are named after things and are pages about them; folders of programs; programs before path info.
+_ABOUT = re.compile(r"/(?:wiki|w|tag|tags|tagged|topic|topics|package|packages|project|projects|blob|search|q)/", re.IGNORECASE)
+_PROGRAM = re.compile(r"/(?:cgi-bin|cgi|cgi-win|scripts|isapi)/|\.(?:php\d?|cgi|pl|aspx?|jspx?|exe|dll|cfm|py)/", re.IGNORECASE)
+_ABOUT_TOO: Final = frozenset({"script", "style", "image", "data"})
+
+READ_TYPES: Final = (
+    "text/html",
+    "application/xhtml+xml",
+    "application/vnd.wap.xhtml+xml",
+    "text/plain",
+    "text/xml",
+    "application/xml",
+    "application/*+xml",
+    "application/feed+json",
+)
+"""Media types of what `lycosa.page` reads: the patterns of a collection that names none."""
+
+_SAYS_NOTHING: Final = frozenset(
+    {
+        "",
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/x-unknown",
+        "application/unknown",
+        "unknown/unknown",
+        "*/*",
+        "none",
+    }
+)
+_MAIN_TYPES: Final = frozenset({"image", "audio", "video", "font"})
+_OTHER_TYPES: Final = {
+    "text/css": "style",
+    "text/javascript": "script",
+    "application/javascript": "script",
+    "application/x-javascript": "script",
+    "application/ecmascript": "script",
+    "application/wasm": "script",
+    "application/zip": "archive",
+    "application/gzip": "archive",
+    "application/x-gzip": "archive",
+    "application/x-tar": "archive",
+    "application/x-bzip2": "archive",
+    "application/x-xz": "archive",
+    "application/x-7z-compressed": "archive",
+    "application/vnd.rar": "archive",
+    "application/pdf": "document",
+    "application/msword": "document",
+    "application/rtf": "document",
+    "application/epub+zip": "document",
+    "application/postscript": "document",
+}
+
+
+def unindexable(url: str, *, documents: bool = True) -> str:
+    """Why a normalised URL cannot lead to something to index: archive, image, audio, ...; "" if it may. Hot path: one call a new URL.
+
+    Args:
+        documents: PDF, office documents and books are wanted; else they are refused as `document`.
+    """
+    mark = url.find("?", 8)
+    end = len(url) if mark < 0 else mark
+    slash = url.rfind("/", 8, end)
+    dot = url.rfind(".", slash + 1, end)
+    if slash < 0 or dot < 0:
+        return ""
+    extension = url[dot + 1 : end]
+    if len(extension) > _LONGEST:
+        extension = extension.partition(";")[0]
+    elif ";" in extension:
+        extension = extension[: extension.index(";")]
+    reason = (_REASONS if documents else _REASONS_WITH_DOCUMENTS).get(extension.lower(), "")
+    return reason and _believed(url, slash, end, reason)
+
+
+def _believed(url: str, slash: int, end: int, reason: str) -> str:
+    folder = url[url.index("/", 8) : slash + 1]
+    name = url[slash + 1 : end]
+    if ":" in name or "%3A" in name or _PROGRAM.search(folder):
+        return ""
+    if reason == "executable" and end < len(url):
+        return ""
+    return "" if reason in _ABOUT_TOO and _ABOUT.search(folder) else reason
+
+
+def unindexable_type(content_type: str, patterns: Sequence[str] = READ_TYPES) -> str:
+    """Why a Content-Type header says that there is nothing to index: the group of its media type, or `media_type`; "" if there may be.
+
+    A header that is missing or says nothing (application/octet-stream) leaves it to the bytes.
+
+    Args:
+        patterns: the media types that the collection takes, `*` as wildcard: `text/*`, `application/pdf`. Lower case.
+    """
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type in _SAYS_NOTHING or "/" not in media_type:
+        return ""
+    if any(fnmatchcase(media_type, pattern) for pattern in patterns or READ_TYPES):
+        return ""
+    main = media_type.partition("/")[0]
+    return main if main in _MAIN_TYPES else _OTHER_TYPES.get(media_type, "media_type")

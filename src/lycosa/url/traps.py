@@ -1,0 +1,227 @@
+"""Traps that a URL shows by itself: spaces of addresses without end, named by rule. Pure; what needs a page is in `lycosa.frontier.traps`.
+
+Every rule is written so that it holds back where an honest site might write the same: dates need a month, numbers and short
+segments may repeat, session ids must look like one. The rules were run over all URLs of six documentation sites (7,000 files) and
+hit none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import date
+from enum import StrEnum
+from typing import Final, Literal
+
+from xxhash import xxh3_64_intdigest
+
+from lycosa.core.config import Collection
+from lycosa.url.rules import Rules
+
+MAX_SEGMENTS = 20
+"""Path segments. Paths of hand-made sites have up to 12; Heritrix stops at the same number."""
+
+MAX_PARAMETERS = 30
+"""Query parameters. Long search forms send 20."""
+
+MAX_SAME_NAME = 10
+"""Times that one parameter may be given: a list of choices."""
+
+YEARS_AHEAD = 2
+OLDEST_YEAR = 1990
+_MAX_SAME_SEGMENT = 2
+_MAX_SAME_SHORT = 5  # of numbers and short names: /2011/11/11/11/ is a date with an hour, /pool/a/a/ a shelf
+_SHORT = 2
+_MAX_PAGE_SEGMENTS = 2  # a.php/b.html is path info; a third page in a path is a relative link that grows
+_MAX_SAME_PAIR = 2
+_MAX_MARKS = 2  # `?` inside a query: a URL as a value has one
+_YEARS_OF_PAIRS = 100  # /2031/05/ is a month only near today; farther off it is rather a number and a page of it
+
+
+class TrapRule(StrEnum):
+    """The rule that holds a URL for a trap. Closed; counted per host by these names."""
+
+    REPEATED_SEGMENTS = "repeated_segments"
+    RELATIVE_LOOP = "relative_loop"
+    MANY_SEGMENTS = "many_segments"
+    SESSION_ID = "session_id"
+    MANY_PARAMETERS = "many_parameters"
+    REPEATED_PARAMETER = "repeated_parameter"
+    QUERY_PERMUTATION = "query_permutation"  # told by the caller, who knows the signatures met
+    ESCAPE_LOOP = "escape_loop"
+    CALENDAR = "calendar"
+
+
+_EXPLAINED: Final = {
+    TrapRule.REPEATED_SEGMENTS: f"a segment of the path stands there more than {_MAX_SAME_SEGMENT} times, or a run of segments repeats",
+    TrapRule.RELATIVE_LOOP: "the address looks as if relative links had been put behind one another",
+    TrapRule.MANY_SEGMENTS: f"the path has more than {MAX_SEGMENTS} segments",
+    TrapRule.SESSION_ID: "the address holds a session id; the page is to be had without it",
+    TrapRule.MANY_PARAMETERS: f"the query has more than {MAX_PARAMETERS} parameters",
+    TrapRule.REPEATED_PARAMETER: f"a query parameter is given too often: {_MAX_SAME_PAIR} times with one value, {MAX_SAME_NAME} in all",
+    TrapRule.QUERY_PERMUTATION: "the same query parameters are known in another order",
+    TrapRule.ESCAPE_LOOP: "something in the address was escaped three times or more",
+    TrapRule.CALENDAR: f"a date more than {YEARS_AHEAD} years ahead, or from before {OLDEST_YEAR}: a calendar turned by its links",
+}
+
+
+def explain(rule: TrapRule) -> str:
+    """What the rule says, for people: one clause."""
+    return _EXPLAINED[rule]
+
+
+_PAGE_SEGMENT = re.compile(r"\.(?:html?|xhtml|php\d?|aspx?|jspx?|cgi|cfm|do)(?=/|$)", re.IGNORECASE)
+_PATH_DATE = re.compile(r"/([1-9]\d{3})([/-])(\d\d?)(?:\2(\d\d?))?(?=/|$)")
+_CALENDAR_WORD = re.compile(
+    r"calend|kalend|event|agenda|archiv|schedul|diary|/cal/|/date/|/day/|/month/|/week/|/daily/|/monthly/|termin", re.IGNORECASE
+)
+_QUERY_FOUR_DIGITS = re.compile(r"=[1-9]\d{3}")  # what all forms of a date in a query begin with
+_QUERY_DATE = re.compile(r"=([1-9]\d{3})-(\d\d?)(?:-(\d\d?))?(?=&|T|%|\+|$)")
+_QUERY_DIGITS = re.compile(
+    r"(?:^|&)[a-z_\-.]*(?:date|day|month|cal|start|from|end|to|when|datum|fecha)=([1-9]\d{3})(\d\d)(\d\d)?(?=&|T|$)", re.IGNORECASE
+)
+_QUERY_YEAR = re.compile(
+    r"(?:^|&)[a-z_\-.]*(?:year|yr|jahr|annee|anno|ano)=([1-9]\d{3})(?=&|$)|(?:^|&)y=([1-9]\d{3})(?=&|$)", re.IGNORECASE
+)
+_QUERY_MONTH = re.compile(r"(?:^|&)(?:[a-z_\-.]*(?:month|mon|monat|mois|mes|mese)|m|mo)=(\d\d?)(?=&|$)", re.IGNORECASE)
+_SESSION_HINT = re.compile(r"sid|sess|cfid|cftoken|zenid", re.IGNORECASE)
+_sessions = Rules(Collection(drop_session_ids=True))
+
+
+def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule | Literal[""]:
+    """The rule by which a normalised URL is a trap, "" for none. Hot path: one call a new URL, about 2 us for a plain one.
+
+    Args:
+        today: the date against which a calendar's dates are measured.
+        oldest_year: dates before this year are taken for a calendar's, where they end the path or stand in the query. An archive of
+            old newspapers wants it lower.
+    """
+    start = url.find("/", 8)
+    if start < 0:
+        return ""
+    mark = url.find("?", start)
+    path = url[start:] if mark < 0 else url[start:mark]
+    segments = path[1:].split("/")
+    count = len(segments)
+    if count > 2:
+        if count > MAX_SEGMENTS + (not segments[-1]) and (count > 2 * MAX_SEGMENTS or "/http" not in path):
+            return TrapRule.MANY_SEGMENTS  # a path may hold another URL, and with it as many again
+        if len(set(segments)) < count and _repeats(segments):
+            return TrapRule.REPEATED_SEGMENTS
+        if (path.count(".") > _MAX_PAGE_SEGMENTS and len(_PAGE_SEGMENT.findall(path)) > _MAX_PAGE_SEGMENTS) or segments.count(
+            url[url.index("//") + 2 : start]
+        ) > 1:
+            return TrapRule.RELATIVE_LOOP
+    if "%252525" in url or "amp;amp;amp;" in url or "amp%3Bamp%3Bamp%3B" in url:
+        return TrapRule.ESCAPE_LOOP
+    if (";" in path or "/(" in path) and _sessions.apply(url) != url:
+        return TrapRule.SESSION_ID
+    if count > 1 and (found := _PATH_DATE.search(path)) and _path_calendar(path, found, today, oldest_year):
+        return TrapRule.CALENDAR
+    return _query_trap(url, url[mark + 1 :], today, oldest_year) if mark >= 0 else ""
+
+
+def _query_trap(url: str, query: str, today: date, oldest_year: int) -> TrapRule | Literal[""]:
+    parameters = query.split("&")
+    if len(parameters) > MAX_PARAMETERS:
+        return TrapRule.MANY_PARAMETERS
+    if query.count("?") > _MAX_MARKS:
+        return TrapRule.RELATIVE_LOOP
+    if len(parameters) > _MAX_SAME_PAIR:
+        if len(set(parameters)) < len(parameters) and max(Counter(filter(None, parameters)).values(), default=0) > _MAX_SAME_PAIR:
+            return TrapRule.REPEATED_PARAMETER
+        if len(parameters) > MAX_SAME_NAME:
+            names = Counter(parameter.partition("=")[0] for parameter in parameters)
+            if max(names.values()) > MAX_SAME_NAME:
+                return TrapRule.REPEATED_PARAMETER
+    if _SESSION_HINT.search(query) and _sessions.apply(url) != url:
+        return TrapRule.SESSION_ID
+    if _query_calendar(query, today, oldest_year):
+        return TrapRule.CALENDAR
+    return ""
+
+
+def _repeats(segments: list[str]) -> bool:
+    """One segment too often, or a run of segments that follows itself (a/b/a/b; three times where the segments are short)."""
+    for segment, times in Counter(segments).items():
+        if times > (_MAX_SAME_SEGMENT if _is_name(segment) else _MAX_SAME_SHORT):
+            return True
+    for length in range(2, len(segments) // 2 + 1):
+        for begin in range(len(segments) - 2 * length + 1):
+            middle, end = begin + length, begin + 2 * length
+            run = segments[begin:middle]
+            if run != segments[middle:end]:
+                continue
+            if sum(map(_is_name, run)) > 1 or (len(set(run)) > 1 and run == segments[end : end + length]):
+                return True
+    return False
+
+
+def _is_name(segment: str) -> bool:
+    return len(segment) > _SHORT and not segment.isdigit()
+
+
+def _path_calendar(path: str, found: re.Match[str], today: date, oldest_year: int) -> bool:
+    """Whether a date in a path is a calendar's. /YYYY/MM/ without a day counts only beside a word for calendars and near today:
+    /topic/1950/12/ may be the twelfth page of a topic."""
+    year = int(found[1])
+    if oldest_year <= year < today.year + YEARS_AHEAD:
+        return False
+    month, day = int(found[3]), found[4]
+    if not _is_date(month, day):
+        return False
+    ends = found.end() >= len(path) - 1
+    if day is None and (len(found[3]) < 2 or abs(year - today.year) > _YEARS_OF_PAIRS or not _CALENDAR_WORD.search(path)):
+        return False
+    return _is_ahead(year, month, today) or (year < oldest_year and ends)
+
+
+def _query_calendar(query: str, today: date, oldest_year: int) -> bool:
+    if not _QUERY_FOUR_DIGITS.search(query):
+        return False
+    for pattern in (_QUERY_DATE, _QUERY_DIGITS):
+        for year, month, day in pattern.findall(query):
+            if _is_date(int(month), day or None) and (_is_ahead(int(year), int(month), today) or int(year) < oldest_year):
+                return True
+    months = _QUERY_MONTH.search(query)
+    if months is None or not 0 <= int(months[1]) <= 12:  # some calendars count months from 0
+        return False
+    years = _QUERY_YEAR.search(query)
+    if years is None:
+        return False
+    year = int(years[1] or years[2])
+    return _is_ahead(year, int(months[1]), today) or year < oldest_year
+
+
+def _is_date(month: int, day: str | None) -> bool:
+    return 1 <= month <= 12 and (day is None or 1 <= int(day) <= 31)
+
+
+def _is_ahead(year: int, month: int, today: date) -> bool:
+    return (year, month) > (today.year + YEARS_AHEAD, today.month)
+
+
+def without_session(url: str) -> str:
+    """The URL without its session id: what to ask for instead of a URL that `trap` names `session_id`."""
+    return _sessions.apply(url)
+
+
+def query_signature(url: str) -> int:
+    """A 64-bit key that is the same for all orders of a query's parameters; 0 where there is no other order to meet.
+
+    Parameters of one name keep their order among themselves, and a query with a parameter that has no value is taken as it is:
+    there the order may mean something.
+    """
+    path, _, query = url.partition("?")
+    if "&" not in query:
+        return 0
+    parameters = query.split("&")
+    pairs = [parameter.partition("=") for parameter in parameters]
+    if not all(sign for _, sign, _ in pairs):
+        return 0
+    pairs.sort(key=_name)
+    return xxh3_64_intdigest(f"{path}?{'&'.join(map(''.join, pairs))}".encode())
+
+
+def _name(pair: tuple[str, str, str]) -> str:
+    return pair[0]

@@ -1,0 +1,400 @@
+"""Clocks of hosts, domains and addresses: by rule, and by a model that sees what a server's log would show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from lycosa.core.config import Collection
+from lycosa.frontier.clocks import BUSY, ClockRules, Clocks, monotonic_from, wall_from
+from lycosa.frontier.politeness import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
+
+SITE = "site.test"
+
+
+def fetch(clocks: Clocks, host: int, start: int, took: int, pause: int, domain: str = SITE, **more: object) -> None:
+    assert clocks.ready_at(host, domain) <= start
+    clocks.started(host, domain, start)
+    clocks.finished(host, domain, start + took, pause, **more)  # type: ignore[arg-type]
+
+
+def test_a_host_rests_from_the_end_of_its_fetch() -> None:
+    clocks = Clocks(ClockRules())
+    assert clocks.ready_at(1, SITE) == 0
+    clocks.started(1, SITE, 100)
+    assert clocks.ready_at(1, SITE) == BUSY
+    clocks.finished(1, SITE, 150, 1_000)
+    assert clocks.ready_at(1, SITE) == 1_150
+
+
+def test_a_later_and_shorter_pause_does_not_end_a_longer_one() -> None:
+    clocks = Clocks(ClockRules(connections_per_host=2))
+    clocks.started(1, SITE, 0)
+    clocks.started(1, SITE, 0)
+    clocks.finished(1, SITE, 10, 60_000)  # a 429
+    clocks.finished(1, SITE, 20, 1_000)
+    assert clocks.ready_at(1, SITE) == 60_010
+    clocks.delay(1, 30, 500)
+    assert clocks.ready_at(1, SITE) == 60_010
+    clocks.delay(1, 30, 90_000)
+    assert clocks.ready_at(1, SITE) == 90_000
+
+
+def test_connections_to_one_host_may_be_more_than_the_domain_has() -> None:
+    clocks = Clocks(ClockRules(connections_per_host=3, domain_connections=1))
+    for _ in range(3):
+        assert clocks.ready_at(1, SITE) == 0
+        clocks.started(1, SITE, 0)
+    assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == BUSY
+
+
+def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
+    clocks = Clocks(ClockRules())
+    clocks.started(1, SITE, 0)
+    assert clocks.ready_at(2, SITE) == 0
+    clocks.started(2, SITE, 0)
+    assert clocks.ready_at(3, SITE) == BUSY
+    assert clocks.ready_at(3, "other.test") == 0
+    clocks.finished(1, SITE, 100, 1_000)
+    assert clocks.ready_at(3, SITE) == 1_100  # one place is in use, one rests
+    clocks.finished(2, SITE, 300, 1_000)
+    assert clocks.ready_at(3, SITE) == 1_100
+    clocks.started(3, SITE, 1_100)
+    assert clocks.ready_at(4, SITE) == 1_300
+    clocks.finished(3, SITE, 1_200, 5_000)
+    assert clocks.ready_at(4, SITE) == 1_300
+
+
+def test_a_domain_of_one_place_is_asked_as_one_host() -> None:
+    clocks = Clocks(ClockRules(domain_connections=1))
+    fetch(clocks, 1, 0, 10, 1_000)
+    assert clocks.ready_at(2, SITE) == 1_010
+
+
+def test_what_one_host_needs_may_bind_its_domain_for_less() -> None:
+    clocks = Clocks(ClockRules(domain_connections=1))
+    fetch(clocks, 1, 0, 10, 86_400_000, domain_pause=1_000)
+    assert clocks.ready_at(2, SITE) == 1_010
+    assert clocks.ready_at(1, SITE) == 86_400_010
+
+
+def test_after_a_429_the_whole_domain_rests() -> None:
+    clocks = Clocks(ClockRules())
+    fetch(clocks, 1, 0, 10, 120_000)
+    clocks.delay_domain(SITE, 10, 120_010)
+    assert clocks.ready_at(2, SITE) == 120_010
+    assert clocks.holds(2, SITE, "", 10) == [("domain", 120_000)]
+
+
+def test_hosts_behind_one_address_share_its_connections() -> None:
+    assert Clocks(ClockRules()).ready_at(1, SITE, "192.0.2.1") == 0
+    single = Clocks(ClockRules(address_connections=1))
+    single.started(1, "site1.test", 0, "192.0.2.1")
+    assert single.ready_at(2, "site2.test", "192.0.2.1") == BUSY
+    clocks = Clocks(ClockRules(address_connections=2))
+    for host in (1, 2):
+        clocks.started(host, f"site{host}.test", 0, "192.0.2.1")
+    assert clocks.ready_at(3, "site3.test", "192.0.2.1") == BUSY
+    assert clocks.ready_at(3, "site3.test", "192.0.2.2") == clocks.ready_at(3, "site3.test") == 0
+    assert clocks.holds(3, "site3.test", "192.0.2.1", 0) == [("address_connections", 0)]
+    clocks.finished(1, "site1.test", 10, 1_000, address="192.0.2.1")
+    assert clocks.ready_at(3, "site3.test", "192.0.2.1") == 0
+
+
+def test_a_burst_is_paid_for_afterwards_and_keeps_its_place() -> None:
+    clocks = Clocks(ClockRules(domain_connections=1, burst=3))
+    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
+    assert clocks.ready_at(1, SITE) == 10
+    assert clocks.ready_at(2, SITE) == 1_010
+    fetch(clocks, 1, 10, 10, 1_000, may_burst=True)
+    assert clocks.ready_at(1, SITE) == 20
+    assert clocks.ready_at(2, SITE) == 2_020
+    fetch(clocks, 1, 20, 10, 1_000, may_burst=True)
+    assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == 3_030
+    fetch(clocks, 1, 3_030, 10, 1_000, may_burst=True)
+    assert clocks.ready_at(1, SITE) == 3_040  # the next burst
+
+
+def test_a_burst_takes_one_place_of_its_domain() -> None:
+    clocks = Clocks(ClockRules(burst=3))
+    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
+    clocks.started(1, SITE, 10)
+    assert clocks.ready_at(2, SITE) == 0
+    clocks.undone(1, SITE)
+    fetch(clocks, 2, 10, 10, 1_000)
+    assert clocks.ready_at(3, SITE) == 1_010
+    assert clocks.ready_at(1, SITE) == 10
+    clocks.delay_domain(SITE, 20, 500)
+    clocks.delay_domain(SITE, 20, 400)
+    assert clocks.ready_at(1, SITE) == 500
+
+
+def test_half_a_burst_is_not_forgotten() -> None:
+    clocks = Clocks(ClockRules(burst=2))
+    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
+    clocks.tidy(100)
+    fetch(clocks, 1, 100, 10, 1_000, may_burst=True)
+    assert clocks.ready_at(1, SITE) == 2_110
+    fetch(clocks, 1, 3_000, 10, 1_000, may_burst=True)
+    assert clocks.let_go(1) == 4_010
+
+
+def test_a_burst_ends_with_the_first_answer_that_asks_for_a_pause() -> None:
+    clocks = Clocks(ClockRules(burst=5))
+    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
+    fetch(clocks, 1, 10, 10, 60_000)
+    assert clocks.ready_at(1, SITE) == 61_020
+
+
+def test_a_host_that_was_left_alone_after_half_a_burst_owes_nothing() -> None:
+    clocks = Clocks(ClockRules(burst=2))
+    fetch(clocks, 1, 0, 10, 1_000, may_burst=True)
+    fetch(clocks, 1, 5_000, 10, 1_000, may_burst=True)
+    assert clocks.ready_at(1, SITE) == 5_010
+    fetch(clocks, 1, 5_010, 10, 1_000, may_burst=True)
+    assert clocks.ready_at(1, SITE) == 7_020
+
+
+def test_no_burst_unless_it_is_set_and_permitted() -> None:
+    for burst, may_burst in ((1, True), (4, False)):
+        clocks = Clocks(ClockRules(burst=burst))
+        fetch(clocks, 1, 0, 10, 1_000, may_burst=may_burst)
+        assert clocks.ready_at(1, SITE) == 1_010
+
+
+def test_what_was_not_sent_leaves_no_pause() -> None:
+    clocks = Clocks(ClockRules(domain_connections=1, address_connections=1))
+    clocks.started(1, SITE, 0, "192.0.2.1")
+    clocks.undone(1, SITE, "192.0.2.1")
+    assert clocks.ready_at(1, SITE, "192.0.2.1") == clocks.ready_at(2, SITE, "192.0.2.1") == 0
+    with pytest.raises(ValueError, match="not started"):
+        clocks.finished(1, SITE, 0, 0)
+
+
+def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
+    now_ms, monotonic = 1_700_000_000_000, 9_000
+    clocks = Clocks(ClockRules(), claimed_at=8_000)
+    clocks.take_up(1, SITE, 5_000, not_before=now_ms - 100, now_ms=now_ms, monotonic_ms=monotonic)
+    assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == 13_000
+    clocks.take_up(3, "late.test", 500, not_before=now_ms + 60_000, now_ms=now_ms, monotonic_ms=monotonic)
+    assert clocks.ready_at(3, "late.test") == 69_000
+    assert clocks.ready_at(4, "late.test") == 0  # what one host was asked to wait is its own
+    clocks.take_up(5, "slow.test", 3_600_000, not_before=0, now_ms=now_ms, monotonic_ms=monotonic)
+    assert clocks.ready_at(6, "slow.test") == 8_000 + DOMAIN_CAP_MS
+    assert clocks.ready_at(5, "slow.test") == 3_608_000
+    clocks.take_up_domain("late.test", not_before=now_ms + 30_000, now_ms=now_ms, monotonic_ms=monotonic)
+    assert clocks.ready_at(4, "late.test") == clocks.domain_rests_until("late.test") == 39_000
+
+
+def test_stored_times_and_back() -> None:
+    assert wall_from(monotonic_from(5_000, 2_000, 70_000), 2_000, 70_000) == 5_000
+    assert monotonic_from(1_000, 2_000, 70_000) == 70_000
+    assert monotonic_from(10**15, 2_000, 70_000) == 70_000 + RETRY_AFTER_CAP_MS
+
+
+def test_clocks_that_nobody_needs_are_forgotten() -> None:
+    clocks = Clocks(ClockRules())
+    for number in range(20_000):
+        fetch(clocks, number, number * 10, 5, 1_000, domain=f"site{number}.test")
+    assert len(clocks) < 8_192  # some hundred rest at a time
+    clocks.started(7, SITE, 200_000)
+    clocks.park(8, "parked.test")
+    clocks.delay(9, 200_000, 10**9)
+    clocks.tidy(10**8)
+    assert len(clocks) == 4
+    clocks.finished(7, SITE, 10**8, 1_000)
+    assert clocks.unpark("parked.test") == 8
+    clocks.tidy(10**8 + 2_000)
+    assert len(clocks) == 1
+
+
+def test_growing_while_a_fetch_is_booked_loses_nothing() -> None:
+    clocks = Clocks(ClockRules())
+    for number in range(20_000):
+        clocks.started(number, f"site{number}.test", 0)
+    for number in range(20_000):
+        assert clocks.ready_at(number, f"site{number}.test") == BUSY
+        clocks.finished(number, f"site{number}.test", 1, 1_000)
+
+
+def test_a_host_that_rests_long_can_be_kept_elsewhere() -> None:
+    clocks = Clocks(ClockRules())
+    fetch(clocks, 1, 0, 10, 86_400_000)
+    assert clocks.let_go(1) == 86_400_010
+    assert clocks.let_go(1) == 0
+    clocks.started(2, SITE, 0)
+    with pytest.raises(ValueError, match="under way"):
+        clocks.let_go(2)
+
+
+def test_the_line_of_a_domain_is_first_come_first_served() -> None:
+    clocks = Clocks(ClockRules())
+    assert clocks.unpark(SITE) is None
+    for host in (5, 3, 4):
+        clocks.park(host, SITE)
+    assert [clocks.unpark(SITE) for _ in range(4)] == [5, 3, 4, None]
+    assert clocks.domain_ready_at(SITE) == clocks.domain_ready_at("unheard.test") == 0
+
+
+def test_rules_of_several_collections_are_the_strictest() -> None:
+    one = Collection.model_validate({"connections_per_host": 3, "domain_connections": 2, "burst": 5})
+    other = Collection.model_validate({"connections_per_host": 2, "domain_connections": 8, "address_connections": 1})
+    assert ClockRules.strictest([one, other]) == ClockRules(2, 2, 1, 1)
+
+
+@dataclass(slots=True)
+class Fetched:
+    """One fetch as the server sees it, and what was due after it. `end` None: under way."""
+
+    host: int
+    domain: str
+    start: int
+    end: int | None = None
+    pause: int = 0
+    domain_pause: int = 0
+
+
+HOSTS = {1: "a.test", 2: "a.test", 3: "a.test", 4: "a.test", 5: "b.test", 6: "b.test"}
+ADDRESSES = {1: "x", 2: "x", 3: "y", 4: "", 5: "x", 6: "y"}
+PAUSES = st.sampled_from((0, 1, 500, 1_000, 3_000, 60_000, 700_000))
+
+
+class Robot(RuleBasedStateMachine):
+    """Any order of starts, ends, failures, Retry-After and new owners; checked against the list of all that was fetched."""
+
+    @initialize(
+        per_host=st.sampled_from((1, 1, 2)), places=st.integers(1, 3), per_address=st.integers(0, 2), burst=st.sampled_from((1, 1, 3))
+    )
+    def begin(self, per_host: int, places: int, per_address: int, burst: int) -> None:
+        self.limits = ClockRules(per_host, places, per_address, burst)
+        self.places = max(places, per_host)
+        self.now = self.claimed_at = 1_000
+        self.clocks = Clocks(self.limits, self.now)
+        self.log: list[Fetched] = []
+        self.host_rest: dict[int, int] = {}
+        self.domain_rest: dict[str, int] = {}
+
+    @rule(forward=st.sampled_from((0, 1, 100, 600, 1_000, 5_000, 1_000_000)))
+    def wait(self, forward: int) -> None:
+        self.now += forward
+
+    @rule(host=st.sampled_from(list(HOSTS)), early=st.booleans(), sent=st.sampled_from((True, True, True, False)))
+    def start(self, host: int, early: bool, sent: bool) -> None:
+        domain, address = HOSTS[host], ADDRESSES[host]
+        at = self.clocks.ready_at(host, domain, address)
+        if not early and at < BUSY:
+            self.now = max(self.now, at)
+        assert (at <= self.now) == (not self.clocks.holds(host, domain, address, self.now))
+        if self.limits.burst == 1:
+            assert (at <= self.now) == self.may_start(host)
+        if at > self.now:
+            return
+        self.clocks.started(host, domain, self.now, address)
+        if not sent:
+            self.clocks.undone(host, domain, address)
+            return
+        self.log.append(Fetched(host, domain, self.now))
+
+    @rule(which=st.integers(0, 10), took=st.sampled_from((0, 20, 4_000)), pause=PAUSES, kind=st.sampled_from(("ok", "ok", "busy", "down")))
+    def finish(self, which: int, took: int, pause: int, kind: str) -> None:
+        under_way = [fetched for fetched in self.log if fetched.end is None]
+        if not under_way:
+            return
+        fetched = under_way[which % len(under_way)]
+        self.now += took
+        fetched.end, fetched.pause = self.now, pause
+        fetched.domain_pause = min(pause, DOMAIN_CAP_MS) if kind == "ok" else min(pause, 1_000)
+        address = ADDRESSES[fetched.host]
+        self.clocks.finished(
+            fetched.host,
+            fetched.domain,
+            self.now,
+            pause,
+            address=address,
+            domain_pause=fetched.domain_pause,
+            may_burst=kind == "ok",
+        )
+        if kind == "busy":
+            rest = min(pause, DOMAIN_CAP_MS)
+            self.clocks.delay_domain(fetched.domain, self.now, self.now + rest)
+            self.domain_rest[fetched.domain] = max(self.domain_rest.get(fetched.domain, 0), self.now + rest)
+
+    @rule(host=st.sampled_from(list(HOSTS)), wait=PAUSES)
+    def delay(self, host: int, wait: int) -> None:
+        self.clocks.delay(host, self.now, self.now + wait)
+        self.host_rest[host] = max(self.host_rest.get(host, 0), self.now + wait)
+
+    @rule(host=st.sampled_from(list(HOSTS)))
+    def put_aside(self, host: int) -> None:
+        if any(fetched.host == host and fetched.end is None for fetched in self.log):
+            return
+        until = self.clocks.let_go(host)
+        self.clocks.delay(host, self.now, until)
+
+    @rule()
+    def tidy(self) -> None:
+        self.clocks.tidy(self.now)
+
+    @rule(clock_shift=st.sampled_from((0, 10**6, 10**12)), pause=st.sampled_from((500, 3_000)), late=st.sampled_from((0, 400)))
+    def new_owner(self, clock_shift: int, pause: int, late: int) -> None:
+        """A kill: what is under way is lost, all that is known are the times in the tables, read when some time has passed."""
+        stored = {host: self.ends(host) for host in HOSTS}
+        domains = {domain: self.clocks.domain_rests_until(domain) for domain in HOSTS.values()}
+        self.claimed_at = self.now
+        self.clocks = Clocks(self.limits, self.now)
+        self.now += late
+        for fetched in self.log:
+            if fetched.end is None:
+                fetched.end, fetched.pause, fetched.domain_pause = self.claimed_at, pause, pause
+        now_ms = self.now + clock_shift
+        for host, domain in HOSTS.items():
+            date = wall_from(stored[host], self.claimed_at + clock_shift, self.claimed_at)
+            self.clocks.take_up(host, domain, pause, not_before=date, now_ms=now_ms, monotonic_ms=self.now)
+            self.host_rest[host] = max(self.host_rest.get(host, 0), self.claimed_at + pause)
+        for domain, until in domains.items():
+            date = wall_from(until, self.claimed_at + clock_shift, self.claimed_at)
+            self.clocks.take_up_domain(domain, not_before=date, now_ms=now_ms, monotonic_ms=self.now)
+            self.domain_rest[domain] = max(self.domain_rest.get(domain, 0), self.claimed_at + pause, until)
+
+    def ends(self, host: int) -> int:
+        rests = [fetched.end + fetched.pause for fetched in self.log if fetched.host == host and fetched.end is not None]
+        return max([*rests, self.host_rest.get(host, 0)])
+
+    def may_start(self, host: int) -> bool:
+        """The rules once more, over everything that ever happened."""
+        domain, address = HOSTS[host], ADDRESSES[host]
+        mine = [fetched for fetched in self.log if fetched.host == host]
+        under_way = [fetched for fetched in self.log if fetched.end is None]
+        return (
+            self.now >= self.host_rest.get(host, 0)
+            and self.now >= self.domain_rest.get(domain, 0)
+            and all(fetched.end is None or self.now >= fetched.end + fetched.pause for fetched in mine)
+            and sum(fetched.end is None for fetched in mine) < self.limits.connections_per_host
+            and sum(self.has_place(fetched) for fetched in self.log if fetched.domain == domain) < self.places
+            and (
+                not (address and self.limits.address_connections)
+                or sum(ADDRESSES[fetched.host] == address for fetched in under_way) < self.limits.address_connections
+            )
+        )
+
+    def has_place(self, fetched: Fetched) -> bool:
+        return fetched.end is None or fetched.end + fetched.domain_pause > self.now
+
+    @invariant()
+    def average_holds(self) -> None:
+        """With bursts, over a host's whole history: after so many fetches, so many pauses, but for one burst."""
+        if not hasattr(self, "limits") or self.limits.connections_per_host > 1:
+            return
+        for host in HOSTS:
+            mine = [fetched for fetched in self.log if fetched.host == host and fetched.start >= self.claimed_at]
+            for first in range(max(0, len(mine) - 12), len(mine)):
+                paid = mine[first : max(len(mine) - self.limits.burst, first)]
+                assert mine[-1].start - mine[first].start >= sum(fetched.pause for fetched in paid)
+
+
+TestRobot = Robot.TestCase
+TestRobot.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)

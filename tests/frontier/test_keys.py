@@ -1,0 +1,126 @@
+"""A sorted file and a dict beside it answer as one dict would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.frontier import keys as module
+from lycosa.frontier.keys import ABSENT, SortedKeys
+
+TOPS = st.sampled_from([0, 1, 2, 0x7FFF, 0xFFFE, 0xFFFF])
+LOWS = st.sampled_from([0, 1, 2, 0xFFFF, 1 << 40, (1 << 48) - 1])
+KEYS = st.one_of(st.builds(lambda top, low: top << 48 | low, TOPS, LOWS), st.integers(0, (1 << 64) - 1))
+PAYLOADS = st.integers(0, 0xFFFF)
+
+
+def array(values: list[int], kind: Any = np.uint64) -> Any:
+    return np.array(values, kind)
+
+
+@given(
+    st.lists(st.dictionaries(KEYS, PAYLOADS, max_size=30), max_size=4),
+    st.lists(st.tuples(KEYS, PAYLOADS), max_size=60),
+    st.integers(1, 20),
+    st.lists(KEYS, max_size=20),
+)
+@settings(max_examples=150, deadline=None)
+def test_it_is_a_dict(
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[dict[int, int]],
+    puts: list[tuple[int, int]],
+    fold_at: int,
+    others: list[int],
+) -> None:
+    keys = SortedKeys(str(tmp_path_factory.getbasetemp()), fold_at)
+    model: dict[int, int] = {}
+    for batch in batches:
+        model = batch | model  # of equal keys the first counts
+    keys.load((array(list(batch)), array(list(batch.values()), np.uint16)) for batch in batches)
+    assert len(keys) == len(model)
+    for key, payload in puts:
+        keys.put(key, payload)
+        model[key] = payload
+    asked = [*model, *others]
+    assert len(keys) == len(model)
+    assert [keys.get(key) for key in asked] == [model.get(key) for key in asked]
+    assert keys.get_many(array(asked)).tolist() == [model.get(key, ABSENT) for key in asked]
+    keys.fold()
+    assert [keys.get(key) for key in asked] == [model.get(key) for key in asked]
+    keys.close()
+
+
+def test_without_a_folder_nothing_is_written_and_long_payloads_stay_whole() -> None:
+    keys = SortedKeys(fold_at=2)
+    for key in range(10):
+        keys.put(key, key << 20 | 5)
+    keys.fold()
+    assert [keys.get(key) for key in range(11)] == [*(key << 20 | 5 for key in range(10)), None]
+    assert keys.get_many(array([3, 11])).tolist() == [5, ABSENT]
+    keys.load([(array([7]), array([9], np.uint16))])
+    assert (len(keys), keys.get(7), keys.get(3)) == (1, 9, None)
+
+
+def test_a_fold_keeps_16_bits_of_a_payload(tmp_path: Path) -> None:
+    keys = SortedKeys(str(tmp_path))
+    keys.put(1, 0xABCD_1234)
+    assert keys.get(1) == 0xABCD_1234
+    keys.fold()
+    assert keys.get(1) == 0x1234
+    keys.put(1, 0xABCD_4321)
+    assert keys.get(1) == 0x4321
+
+
+def test_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHUNK", 500)
+    monkeypatch.setattr(module, "_NEAR", 3)
+    random = np.random.default_rng(1)
+    numbers = random.integers(0, 1 << 64, 30_000, dtype=np.uint64)
+    payloads = random.integers(0, 1 << 16, 30_000, dtype=np.uint16)
+    keys = SortedKeys(str(tmp_path))
+    keys.load((numbers[start : start + 5_000], payloads[start : start + 5_000]) for start in range(0, 20_000, 5_000))
+    for key, payload in zip(numbers[20_000:].tolist(), payloads[20_000:].tolist(), strict=True):
+        keys.put(key, payload)
+    assert (keys.get_many(numbers) == payloads).all()
+    keys.fold()
+    assert len(keys) == 30_000
+    assert (keys.get_many(numbers) == payloads).all()
+    assert (keys.get_many(np.sort(numbers + np.uint64(1))) == ABSENT).all()
+
+
+def test_files_have_no_names_so_none_can_be_left_or_taken_up(tmp_path: Path) -> None:
+    keys = SortedKeys(str(tmp_path), fold_at=1)
+    keys.put(1, 1)
+    keys.load([(array([2]), array([2], np.uint16))])
+    keys.put(3, 3)
+    assert list(tmp_path.iterdir()) == []
+    assert [keys.get(key) for key in (1, 2, 3)] == [None, 2, 3]
+
+
+def test_a_fold_that_cannot_be_written_is_put_off_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = SortedKeys(str(tmp_path), fold_at=3)
+    keys.load([(array([100]), array([1], np.uint16))])
+    full = True
+    real = module._write
+
+    def write(file: Any, content: bytes) -> None:
+        if full:
+            raise OSError(28, "No space left on device")
+        real(file, content)
+
+    monkeypatch.setattr(module, "_write", write)
+    for key in range(5):
+        keys.put(key, key)
+    with pytest.raises(OSError, match="No space"):
+        keys.fold()
+    assert [keys.get(key) for key in (*range(5), 100)] == [0, 1, 2, 3, 4, 1]
+    full = False
+    for key in range(5, 9):
+        keys.put(key, key)
+    assert [keys.get(key) for key in (*range(9), 100)] == [*range(9), 1]
+    assert len(keys._new) < 9

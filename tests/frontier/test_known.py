@@ -1,0 +1,69 @@
+"""Which URLs are known and how deep they lie, in memory and in a file alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.core.records import UrlId
+from lycosa.frontier.known import KnownUrls
+
+
+def url(number: int, host: int = 7, text: str = "") -> UrlId:
+    return UrlId(text or f"http://h{host}/{number}", f"h{host}", host, number, 0)
+
+
+def frame(rows: list[tuple[int, int, int]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"url_key": pl.UInt64, "host_key": pl.UInt64, "depth": pl.Int64}, orient="row")
+
+
+@pytest.fixture(params=["memory", "file", "folded at once"])
+def known(request: pytest.FixtureRequest, tmp_path: Path) -> KnownUrls:
+    return {"memory": KnownUrls(), "file": KnownUrls(str(tmp_path)), "folded at once": KnownUrls(str(tmp_path), 1)}[request.param]
+
+
+def test_a_url_is_known_at_its_latest_depth(known: KnownUrls) -> None:
+    assert known.depth(url(1)) is None
+    known.put(url(1), 4)
+    known.put(url(2), 0)
+    known.put(url(1), 3)
+    assert (known.depth(url(1)), known.depth(url(2)), known.depth(url(3)), len(known)) == (3, 0, None, 2)
+
+
+@pytest.mark.parametrize("depth", [253, 254, 255, 256, 70_000])
+def test_any_depth_is_kept(known: KnownUrls, depth: int) -> None:
+    known.put(url(1), depth)
+    assert known.depth(url(1)) == depth
+    known.load([frame([(2, 7, depth)])])
+    assert known.depth(url(2)) == depth
+    known.put(url(2), 2)
+    assert known.depth(url(2)) == 2
+
+
+def test_loaded_urls_replace_all_others(known: KnownUrls) -> None:
+    known.put(url(1), 1)
+    known.load([frame([(10, 7, 1), (20, 7, 300)]), frame([]), frame([(1 << 63, 0xFFF7, 2)])])
+    assert len(known) == 3
+    assert [known.depth(url(number)) for number in (1, 10, 20)] == [None, 1, 300]
+    assert known.depth(url(1 << 63, 0xFFF7)) == 2
+    known.put(url(11), 5)
+    assert (known.depth(url(11)), len(known)) == (5, 4)
+
+
+def test_an_equal_key_of_another_hosts_url_is_told(known: KnownUrls) -> None:
+    known.put(url(1, host=7), 1)
+    known.load([frame([(2, 7, 1)])])
+    known.put(url(3, host=7), 1)
+    for number in (2, 3):
+        with pytest.raises(KeyError):
+            known.depth(url(number, host=8))
+        assert known.depth(url(number, host=7)) == 1
+
+
+def test_an_equal_key_on_the_same_host_is_told_until_a_fold(tmp_path: Path) -> None:
+    for known in (KnownUrls(), KnownUrls(str(tmp_path))):
+        known.put(url(1), 1)
+        with pytest.raises(KeyError):
+            known.depth(url(1, text="http://h7/other"))

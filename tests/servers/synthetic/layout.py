@@ -1,0 +1,242 @@
+"""Where everything lies: which page has which path, which path means what, who links to whom. No text, no bytes.
+
+The pages of a host are numbered from 0, its front page. Page k hangs under page (k - 1) // branching, so every page but an orphan is
+reached by links from the front page; hosts hang under one another in the same way. Beside its pages a host has places that are none:
+redirects, copies, removed and forbidden ones, files, traps. Each belongs to the page with its number, which links to it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from tests.servers.synthetic.draw import draw, event_time, events, unit
+from tests.servers.synthetic.hosts import Access, Host, Hosts
+from tests.servers.synthetic.kinds import ASSET_TYPES, TRAP_PATHS, Kind, Place, with_session, without_session
+from tests.servers.synthetic.plan import Trap, WebPlan
+from tests.servers.synthetic.prose import slug
+
+FAN = 8
+"""Hosts that hang under one host."""
+
+_ASSETS = tuple(ASSET_TYPES)
+_EXTRAS = {  # first segment -> (kind, share of pages in the plan)
+    "go": (Kind.REDIRECT, "redirects"),
+    "print": (Kind.DUPLICATE, "duplicates"),
+    "amp": (Kind.NEAR_DUPLICATE, "near_duplicates"),
+    "old": (Kind.GONE, "gone"),
+    "private": (Kind.FORBIDDEN, "forbidden"),
+    "broken": (Kind.BROKEN, "broken"),
+    "files": (Kind.ASSET, "assets"),
+}
+_EXTRA = re.compile(r"/(go|print|amp|old|private|broken|files)/(?:[a-z]+-)?(\d{1,12})(?:\.(\w+))?")
+_PAGE_NUMBER = re.compile(r"-(\d{1,12})(?:\.html|/)?|/article\.php\?id=(\d{1,12})&topic=.*")
+_MISSING = Place(Kind.MISSING)
+
+
+class Layout:
+    """The map of a web. All times are milliseconds since the plan's epoch."""
+
+    def __init__(self, plan: WebPlan) -> None:
+        self.plan = plan
+        self.hosts = Hosts(plan)
+        self.path = lru_cache(maxsize=65_536)(self._path)
+
+    # -- hosts --------------------------------------------------------------------------------------------------------
+
+    def is_open(self, host: Host) -> bool:
+        """Whether a polite robot can ever read the host's pages."""
+        return host.access is Access.OPEN and host.robots != "closed"
+
+    def linked_hosts(self, number: int) -> list[int]:
+        """Hosts that the front page of an open host leads to: those under it, and those under the closed ones among them."""
+        found = []
+        waiting = list(range(number * FAN + 1, min(number * FAN + 1 + FAN, self.plan.hosts)))
+        while waiting:
+            under = waiting.pop()
+            found.append(under)
+            if not self.is_open(self.hosts.get(under)):
+                waiting += range(under * FAN + 1, min(under * FAN + 1 + FAN, self.plan.hosts))
+        return found
+
+    # -- pages --------------------------------------------------------------------------------------------------------
+
+    def size(self, host: Host, at: int) -> int:
+        """How many pages a host has at a time."""
+        return host.size + events(self._births(host), host.births_per_day, at) if host.births_per_day else host.size
+
+    def born_at(self, host: Host, number: int) -> int:
+        """When a page came: negative for those that were there before the epoch."""
+        if number >= host.size:
+            return event_time(self._births(host), host.births_per_day, number - host.size + 1)
+        return -1 - draw(self.plan.seed, "born", host.number, number) % (2_000 * 86_400_000)
+
+    def _births(self, host: Host) -> int:
+        return draw(self.plan.seed, "births", host.number)
+
+    def children(self, host: Host, number: int, size: int) -> range:
+        first = number * host.branching + 1
+        return range(first, max(first, min(first + host.branching, size)))
+
+    def is_orphan(self, host: Host, number: int) -> bool:
+        """Whether no page links to it; never one that others hang under."""
+        return (
+            self.plan.orphans > 0
+            and host.sitemap not in ("", "news")
+            and number > 0
+            and not host.births_per_day
+            and number * host.branching + 1 >= host.size
+            and unit(self.plan.seed, "orphan", host.number, number) < self.plan.orphans
+        )
+
+    def linked_page(self, host: Host, size: int, popularity: float) -> int:
+        """A page that may be linked to; the nearer `popularity` (0 to 1) is to 0, the more often it is."""
+        number = int(size * popularity)
+        return number if not self.is_orphan(host, number) else (number - 1) // host.branching
+
+    def _path(self, host: Host, number: int, language: str = "") -> str:
+        """Path and query of a page (of its translation, if a language is named that is not the host's own)."""
+        prefix = f"/{language}" if language and language != host.language else ""
+        if number == 0:
+            return prefix + "/"
+        seed = self.plan.seed
+        written = host.language if host.native_slugs else "en"
+        name = slug(written, draw(seed, "slug", host.number, number))
+        if host.style == "flat":
+            return f"{prefix}/{name}-{number}.html"
+        if host.style == "query":
+            return f"{prefix}/article.php?id={number}&topic={name}"
+        if host.style == "dated":
+            day = datetime.fromtimestamp((self.plan.epoch_ms + self.born_at(host, number)) // 1000, UTC)
+            return f"{prefix}/{day:%Y/%m/%d}/{name}-{number}"
+        above = []
+        ancestor = (number - 1) // host.branching
+        while ancestor > 0:
+            above.append(ancestor)
+            ancestor = (ancestor - 1) // host.branching
+        if host.style == "sections":
+            section = slug(written, draw(seed, "section", host.number, above[-1] if above else number), 1)
+            return f"{prefix}/{section}/{name}-{number}"
+        folders = "".join(f"/{slug(written, draw(seed, 'folder', host.number, each), 1)}{each}" for each in reversed(above))
+        return f"{prefix}{folders}/{name}-{number}/"
+
+    # -- what is no page ----------------------------------------------------------------------------------------------
+
+    def extras(self, host: Host, number: int) -> list[str]:
+        """Paths of what belongs to a page besides itself."""
+        return [self._extra_path(host, number, segment) for segment in _EXTRAS if self._has_extra(host, number, segment)]
+
+    def _has_extra(self, host: Host, number: int, segment: str) -> bool:
+        if segment == "private" and host.robots in ("missing", "closed"):
+            return False
+        share: float = getattr(self.plan, _EXTRAS[segment][1])
+        return share > 0 and unit(self.plan.seed, segment, host.number, number) < share
+
+    def _extra_path(self, host: Host, number: int, segment: str) -> str:
+        if segment == "files":
+            return f"/files/item-{number}.{_ASSETS[draw(self.plan.seed, 'asset', host.number, number) % len(_ASSETS)]}"
+        return f"/{segment}/{number}"
+
+    def trap_entry(self, host: Host, number: int, path: str) -> str:
+        """Where the nearest trap begins for the links of a page; "" on an honest host, and on most pages of others."""
+        if not host.traps or (number and unit(self.plan.seed, "entry", host.number, number) > 0.3):
+            return ""
+        fresh = draw(self.plan.seed, "sid", host.number, number)
+        match host.traps[0]:
+            case Trap.CALENDAR:
+                return f"/calendar/{datetime.fromtimestamp(self.plan.epoch_ms // 1000, UTC):%Y/%m}"
+            case Trap.SESSION_PATH:
+                return f"/sid-{fresh:016x}{path}"
+            case Trap.SESSION_QUERY:
+                return with_session(path, fresh)
+            case Trap.FACETS:
+                return "/shop"
+            case Trap.LOOP:
+                return "/loop/"
+            case Trap.SOFT_404:
+                return f"/lost/{fresh:08x}"
+            case Trap.PERMUTATIONS:
+                return "/list?sort=name&view=grid&page=1&lang=all"
+            case Trap.NEAR_IDENTICAL:
+                return "/item/1"
+
+    # -- what a path means --------------------------------------------------------------------------------------------
+
+    def place(self, host: Host, path: str, at: int | None = None) -> Place:
+        """What a path (with its query) is on a host; `at` leaves out what is not born yet."""
+        size = self.size(host, at) if at is not None else 1 << 62
+        found = self._special(host, path) or self._page(host, path, size) or self._extra(host, path, size)
+        if found is not None:
+            return found
+        for trap in host.traps:
+            if trap is Trap.SOFT_404:
+                return Place(Kind.TRAP, trap=trap, detail=path)
+            match = TRAP_PATHS[trap].search(path)
+            if match is None:
+                continue
+            if trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
+                plain = without_session(path)
+                page = self._page(host, plain, size)
+                return _MISSING if page is None else page._replace(kind=Kind.TRAP, trap=trap, detail=match[1])
+            if match.span() == (0, len(path)):
+                return Place(Kind.TRAP, trap=trap, detail=match[1] or "")
+        return _MISSING
+
+    def _special(self, host: Host, path: str) -> Place | None:
+        if path == "/robots.txt" or (path == "/site-robots.txt" and host.robots == "redirecting"):
+            return Place(Kind.ROBOTS, host.number, detail=path)
+        if path.startswith("/robots-of/"):
+            digits = path.removeprefix("/robots-of/").removesuffix(".txt")
+            number = int(digits) if digits.isdigit() and len(digits) < 12 else self.plan.hosts
+            foreign = host.number == 0 and number < self.plan.hosts and self.hosts.get(number).robots == "foreign"
+            return Place(Kind.ROBOTS, number, detail=path) if foreign else _MISSING
+        if host.sitemap and path.startswith(("/sitemap", "/news-sitemap")):
+            return Place(Kind.SITEMAP, detail=path)
+        if host.feed and path == f"/{host.feed}.xml":
+            return Place(Kind.FEED, detail=path)
+        return None
+
+    def _page(self, host: Host, path: str, size: int) -> Place | None:
+        language, plain = host.language, path
+        for other in host.languages[1:]:
+            if path.startswith(f"/{other}/"):
+                language, plain = other, path[len(other) + 1 :]
+        number = 0
+        if plain != "/":
+            match = next(_PAGE_NUMBER.finditer(plain), None) if host.style == "query" else _last_number(plain)
+            if match is None:
+                return None
+            number = int(match[1] or match[2])
+            if not 0 < number < min(size, self._final_size(host)) or self.path(host, number) != plain:
+                return None
+        return Place(Kind.PAGE if language == host.language else Kind.TRANSLATION, number, language)
+
+    def _final_size(self, host: Host) -> int:
+        return self.size(host, 2**38) if host.births_per_day else host.size
+
+    def _extra(self, host: Host, path: str, size: int) -> Place | None:
+        match = _EXTRA.fullmatch(path)
+        if match is None or not int(match[2]) < min(size, self._final_size(host)) or not self._has_extra(host, int(match[2]), match[1]):
+            return None
+        segment, number, detail = match[1], int(match[2]), match[3] or ""
+        kind = _EXTRAS[segment][0]
+        if kind is Kind.REDIRECT:
+            if detail not in ("", "2", "3"):
+                return None
+            return Place(Kind.CIRCLE if self.redirect_style(host, number) == "circle" else kind, number, detail=detail)
+        if path != self._extra_path(host, number, segment):
+            return None
+        if kind is Kind.GONE and Trap.SOFT_404 in host.traps:
+            return Place(Kind.TRAP, number, detail=path, trap=Trap.SOFT_404)
+        return Place(kind, number, host.language, detail)
+
+    def redirect_style(self, host: Host, number: int) -> str:
+        """A status for one hop, or "chain" (three hops), "away" (another host), "circle"."""
+        styles = ("301", "302", "303", "307", "308", "chain", "away", "circle")
+        return styles[draw(self.plan.seed, "redirect", host.number, number) % len(styles)]
+
+
+def _last_number(path: str) -> re.Match[str] | None:
+    start = path.rfind("-")
+    return _PAGE_NUMBER.fullmatch(path, start) if start >= 0 else None

@@ -1,0 +1,205 @@
+"""The synthetic web without sockets: a fetcher and a clock for which months pass in minutes.
+
+`SimulatedFetcher` stands in for `lycosa.fetch.client.CurlFetcher` and makes the exchanges that it would make of the same answers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from dataclasses import dataclass
+from itertools import count
+from types import TracebackType
+
+from lycosa.core.clock import ManualClock
+from lycosa.core.config import FetchSettings
+from lycosa.core.errors import FetchError
+from lycosa.core.records import Exchange, Request
+from lycosa.fetch.fields import default_fields, field_lines, head_end
+from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
+from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.web import Web
+
+_URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
+ADDRESS = "127.0.9.1"
+_IDLE_MS = 60_000  # how long a connection is kept
+
+_NO_ANSWER = {
+    Fault.UNRESOLVED: (FetchError.DNS, "Could not resolve host"),
+    Fault.REFUSED: (FetchError.CONNECT_REFUSED, "Could not connect to server"),
+    Fault.RESET: (FetchError.RESET, "Recv failure: Connection reset by peer"),
+    Fault.CLOSE: (FetchError.EMPTY_REPLY, "Empty reply from server"),
+}
+
+
+class SimulatedClock(ManualClock):
+    """Stands still but for `sleep`, and for the fetcher that waits."""
+
+    def sleep(self, milliseconds: int) -> None:
+        self.advance(max(milliseconds, 0))
+
+
+@dataclass(slots=True)
+class _Running:
+    """An exchange that will have finished by `ends_at`, with what is to be logged of it."""
+
+    exchange: Exchange
+    ends_at: int
+    connection: int
+    logged: Logged | None
+    done: bool = False
+
+
+class SimulatedFetcher:
+    """Starts requests and hands back exchanges in the order of their simulated ends. Same calls as `CurlFetcher`."""
+
+    def __init__(self, web: Web, clock: SimulatedClock, settings: FetchSettings | None = None) -> None:
+        self._web = web
+        self._clock = clock
+        self._settings = settings or FetchSettings()  # type: ignore[call-arg, unused-ignore]
+        self._fields = default_fields(self._settings)
+        self._order = count()
+        self._running: list[tuple[int, int, _Running]] = []  # heap by the time of the end
+        self._finished: list[Exchange] = []
+        self._connections = count(1)
+        self._idle: dict[str, list[tuple[int, int]]] = {}  # host -> (since, connection id)
+        self.log: list[Logged] = []
+
+    @property
+    def active(self) -> int:
+        return len(self._running) + len(self._finished)
+
+    def start(self, request: Request) -> None:
+        """Begin an exchange: all of it is computed now, and it ends when it would end."""
+        now = self._clock.now_ms()
+        match = _URL.fullmatch(request.url)
+        if match is None:
+            known = request.url.startswith(("http://", "https://"))
+            error = FetchError.INTERNAL if known else FetchError.UNSUPPORTED_SCHEME
+            text = "not a normalised http or https URL"
+            self._finished.append(Exchange(request.url, request.kind, now, 0, error=error.value, error_text=text, token=request.token))
+            return
+        fields = [*self._fields, *field_lines(request.headers)]
+        read = {name.lower(): value.strip() for name, value in (line.decode().split(":", 1) for line in fields)}
+        answer = self._web.answer(request.url, read, now)
+        target = match[3] if match[3].startswith("/") else f"/{match[3]}"
+        exchange, duration = self._exchange(request, answer, now)
+        exchange.duration_ms = duration
+        host = match[2].partition(":")[0]
+        connection = 0
+        logged = None
+        if exchange.error not in (FetchError.DNS, FetchError.CONNECT_REFUSED):
+            exchange.request_head = f"GET {target} HTTP/1.1\r\nHost: {match[2]}\r\n".encode("ascii") + head_end(fields)
+            exchange.ip = ADDRESS
+            connection = self._connect(host, now)
+            ended = now + duration
+            logged = Logged(host, target, now, ended, exchange.status, connection, answer.retry_after_ms(ended))
+        running = _Running(exchange, now + duration, connection, logged)
+        heapq.heappush(self._running, (running.ends_at, next(self._order), running))
+
+    def wait(self, timeout_ms: int) -> list[Exchange]:
+        """What has finished; moves the clock to the next end, or by `timeout_ms` if that comes first. At once when nothing runs."""
+        if not self._finished and self._running:
+            now = self._clock.now_ms()
+            self._clock.sleep(min(self._running[0][0] - now, timeout_ms))
+            now = self._clock.now_ms()
+            while self._running and self._running[0][0] <= now:
+                self._end(heapq.heappop(self._running)[2])
+        finished, self._finished = self._finished, []
+        return finished
+
+    def stop(self) -> None:
+        """End everything under way; the exchanges come from the next `wait`, marked `interrupted`."""
+        now = self._clock.now_ms()
+        for _, _, running in sorted(self._running, key=lambda each: each[1]):
+            exchange = running.exchange
+            if exchange.status and now < exchange.started_at + exchange.first_byte_ms:
+                exchange.response_head, exchange.status = b"", 0
+            share = _arrived(exchange, running.ends_at, now)
+            exchange.body = exchange.body[:share] if exchange.response_head else b""
+            exchange.error, exchange.error_text = FetchError.INTERRUPTED.value, "the fetch was stopped"
+            exchange.truncated = "disconnect" if exchange.response_head else ""
+            exchange.duration_ms = now - exchange.started_at
+            if running.logged is not None:
+                running.logged = running.logged._replace(answered_at_ms=now, status=exchange.status)
+            self._end(running)
+        self._running.clear()
+
+    def close(self) -> None:
+        """Drop everything; what was under way is logged as left by the client."""
+        self.stop()
+        self._finished.clear()
+        self._idle.clear()
+
+    def __enter__(self) -> SimulatedFetcher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _end(self, running: _Running) -> None:
+        self._finished.append(running.exchange)
+        logged = running.logged
+        if logged is not None:
+            self.log.append(logged)
+            if not running.exchange.error and not running.exchange.truncated:
+                self._idle.setdefault(logged.host, []).append((logged.answered_at_ms, running.connection))
+
+    def _connect(self, host: str, now: int) -> int:
+        """A connection's id: an idle one of that host, or a new one."""
+        kept = [each for each in self._idle.pop(host, []) if now - each[0] < _IDLE_MS]
+        if not kept:
+            return next(self._connections)
+        if kept[:-1]:
+            self._idle[host] = kept[:-1]
+        return kept[-1][1]
+
+    def _exchange(self, request: Request, answer: Answer, now: int) -> tuple[Exchange, int]:
+        """The exchange, without address and request, and how long it takes: what the client's limits make of an answer."""
+        limits = self._settings
+        exchange = Exchange(request.url, request.kind, now, 0, token=request.token)
+        if answer.fault in _NO_ANSWER:
+            error, text = _NO_ANSWER[answer.fault]
+            exchange.error, exchange.error_text = error.value, text
+            return exchange, answer.latency_ms
+        first_byte_limit = min(limits.first_byte_timeout, limits.total_timeout)
+        if answer.fault is Fault.HANG or answer.latency_ms >= first_byte_limit:
+            total = limits.total_timeout <= limits.first_byte_timeout
+            exchange.error = (FetchError.TIMEOUT if total else FetchError.FIRST_BYTE_TIMEOUT).value
+            exchange.error_text = f"no answer after {first_byte_limit} ms"
+            return exchange, first_byte_limit
+        exchange.response_head = head_bytes(answer)
+        exchange.status = answer.status
+        exchange.protocol = "http/1.1"
+        exchange.first_byte_ms = answer.latency_ms
+        body = body_bytes(answer)
+        transfer = answer.transfer_ms
+        if answer.fault is Fault.STALL or (transfer >= limits.slow_time and len(body) * 1000 < limits.slow_speed * transfer):
+            if answer.fault is not Fault.STALL:
+                body = body[: len(body) * limits.slow_time // transfer]
+            exchange.error, exchange.truncated = FetchError.TOO_SLOW.value, "time"
+            exchange.error_text = "below fetch.slow_speed"
+            transfer = limits.slow_time
+        elif answer.fault is Fault.CUT:
+            exchange.error, exchange.truncated = FetchError.INCOMPLETE.value, "disconnect"
+            exchange.error_text = "transfer closed with outstanding read data remaining"
+            transfer //= 2
+        if answer.latency_ms + transfer >= limits.total_timeout:
+            left = limits.total_timeout - answer.latency_ms
+            body = body[: len(body) * left // transfer]
+            exchange.error, exchange.truncated = FetchError.TIMEOUT.value, "time"
+            exchange.error_text = f"not finished after {limits.total_timeout} ms"
+            transfer = left
+        if len(body) > limits.max_body:
+            transfer = transfer * limits.max_body // len(body)
+            body = body[: limits.max_body]
+            exchange.error = exchange.error_text = ""
+            exchange.truncated = "length"
+        exchange.body = body
+        return exchange, answer.latency_ms + transfer
+
+
+def _arrived(exchange: Exchange, ends_at: int, now: int) -> int:
+    """Bytes of a body that have come by now."""
+    begins = exchange.started_at + exchange.first_byte_ms
+    return len(exchange.body) * max(now - begins, 0) // max(ends_at - begins, 1)

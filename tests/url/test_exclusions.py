@@ -1,0 +1,219 @@
+"""The operator's exclusion list: what each rule forbids, what is wrong with a line, what happens while it is edited."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.core.clock import ManualClock
+from lycosa.core.errors import ConfigError
+from lycosa.url.domain import Domains, bundled_suffix_list
+from lycosa.url.exclusions import CHECK_MS, ExclusionFile, ExclusionKind, ExclusionRule, Exclusions, parse_exclusions
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import hostname
+
+DOMAINS = Domains(bundled_suffix_list())
+
+
+def rule_for(exclusions: Exclusions, url: str) -> ExclusionRule | None:
+    url = normalise(url)
+    host = hostname(url)
+    return exclusions.excluded(url, host, DOMAINS.registrable(host))
+
+
+@pytest.mark.parametrize(
+    ("rule", "forbidden", "allowed"),
+    [
+        (
+            "host www.example.org",
+            ["http://www.example.org/", "https://www.example.org:8443/a?b", "http://www.example.org./"],
+            ["http://example.org/", "http://a.www.example.org/", "http://www.example.org.uk/"],
+        ),
+        ("host BÜCHER.de", ["https://xn--bcher-kva.de/x"], ["https://bucher.de/"]),
+        ("host [2001:DB8::1]", ["http://[2001:db8:0:0::1]:81/"], ["http://[2001:db8::2]/"]),
+        ("host 192.0.2.7", ["http://192.0.2.7/", "http://0xC0000207/"], ["http://192.0.2.8/"]),
+        (
+            "domain example.org",
+            ["http://example.org/", "http://a.b.example.org/x", "https://EXAMPLE.org./"],
+            ["http://anexample.org/", "http://example.org.test/", "http://example.com/"],
+        ),
+        ("domain news.example.org", ["http://news.example.org/", "http://a.news.example.org/"], ["http://example.org/"]),
+        ("domain github.io", ["http://someone.github.io/"], ["http://github.com/"]),
+        (
+            "prefix https://example.org/private/",
+            ["https://example.org/private/", "http://example.org/private/a?b", "https://example.org/x/../private/a", "http://example.org./private/"],
+            ["https://example.org/private", "https://example.org/privat/", "https://www.example.org/private/", "https://example.org:8443/private/"],
+        ),
+        ("prefix http://example.org", ["http://example.org/", "https://example.org/a"], ["http://example.org:81/"]),
+        ("prefix http://example.org:81/~a", ["http://example.org:81/%7Eabc"], ["http://example.org/~a"]),
+        ("prefix http://example.org/list?sort=", ["http://example.org/list?sort=up"], ["http://example.org/list"]),
+    ],
+)  # fmt: skip
+def test_what_a_rule_forbids(rule: str, forbidden: list[str], allowed: list[str]) -> None:
+    exclusions = parse_exclusions(rule, "list")
+    for url in forbidden:
+        assert rule_for(exclusions, url) is exclusions.rules[0], url
+    for url in allowed:
+        assert rule_for(exclusions, url) is None, url
+
+
+def test_reasons_and_lines_are_kept() -> None:
+    text = "\ufeff# written by hand\r\n\r\n  HOST a.test#not-a-comment.test  \n"
+    with pytest.raises(ConfigError, match="line 3"):
+        parse_exclusions(text, "list")
+    exclusions = parse_exclusions("\ufeff# by hand\r\n\r\nHost a.test\t# mail of 2026-11-02 # twice\r\nprefix http://b.test/\n", "list")
+    assert exclusions.rules == (
+        ExclusionRule(ExclusionKind.HOST, "a.test", "mail of 2026-11-02 # twice", 3),
+        ExclusionRule(ExclusionKind.PREFIX, "b.test/", "", 4),
+    )
+    assert str(rule_for(exclusions, "http://a.test/")) == "host a.test (line 3: mail of 2026-11-02 # twice)"
+    assert str(rule_for(exclusions, "http://b.test/")) == "prefix b.test/ (line 4)"
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("hots a.test", "begins with host, domain or prefix"),
+        ("a.test", "begins with host, domain or prefix"),
+        ("host", "name a host name"),
+        ("prefix # nothing", "name a URL"),
+        ("host a.test b.test", "one host a line"),
+        ("domain *.a.test", "write domain a.test"),
+        ("host https://a.test/", "prefix URL"),
+        ("domain a.test/x", "prefix URL"),
+        ("host a.test:80", "leave out the port"),
+        ("host [::1]:80", "leave out the port"),
+        ("host a b", "one host a line"),
+        ("host a..b:c", "not a host name"),
+        ("host ::1", "not a host name"),
+        ("prefix a.test/x", "prefix https://a.test/x"),
+        ("prefix //a.test/x", "prefix https://a.test/x"),
+        ("prefix https://a.test/x#y", "leave out the #"),
+        ("prefix https://a b/", "one prefix a line"),
+        ("prefix https:///", "not a URL"),
+        ("prefix https://a.test:99999/", "not a URL"),
+    ],
+)
+def test_wrong_lines_are_named_with_what_to_do(line: str, advice: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_exclusions(f"# first\n{line}\nhost fine.test\n", "/etc/lycosa/exclusions")
+    assert str(raised.value).startswith("/etc/lycosa/exclusions, line 2: ")
+    assert advice in str(raised.value)
+
+
+def test_all_wrong_lines_are_told_up_to_ten() -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_exclusions("\n".join(["no"] * 14), "list")
+    assert len(str(raised.value).splitlines()) == 11
+    assert str(raised.value).endswith("and 4 more wrong lines")
+
+
+_PATHS = st.lists(st.sampled_from("ab/?."), max_size=4).map(lambda path: "".join(path).replace("..", "."))
+
+
+@given(st.lists(_PATHS, max_size=8), st.lists(_PATHS, min_size=1, max_size=5))
+def test_prefixes_are_found_as_by_trying_each(prefixes: list[str], paths: list[str]) -> None:
+    rules = [f"prefix https://h{len(path) % 2}.test/{path}" for path in prefixes]
+    exclusions = parse_exclusions("\n".join(rules), "list")
+    for path in paths:
+        url = normalise(f"http://h{len(paths) % 2}.test/{path}")
+        expected = any(url.partition("://")[2].startswith(rule.value) for rule in exclusions.rules)
+        assert (rule_for(exclusions, url) is not None) == expected
+
+
+class Edited:
+    """A list in a file, a clock, and a time stamp that moves with each edit, however quick."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.edits = 0
+        self.clock = ManualClock()
+        self.write(text)
+        self.file = ExclusionFile(path, self.clock)
+
+    def write(self, text: str) -> None:
+        self.edits += 1
+        self.path.write_text(text, encoding="utf-8")
+        os.utime(self.path, ns=(self.edits * 10**9, self.edits * 10**9))
+
+    def look(self) -> set[str]:
+        self.clock.advance(CHECK_MS)
+        return {rule.value for rule in self.file.current().rules}
+
+
+def test_an_edit_counts_when_it_is_finished(tmp_path: Path) -> None:
+    edited = Edited(tmp_path / "list", "host a.test\nhost b.test\n")
+    before = edited.file.current()
+    assert edited.look() == {"a.test", "b.test"}
+    assert edited.file.current() is before
+    edited.write("")  # an editor empties the file before it writes it
+    assert edited.look() == {"a.test", "b.test"}
+    edited.write("host a.test\nhost b.test\nhost c.test\n")
+    assert edited.look() == {"a.test", "b.test"}
+    assert edited.look() == {"a.test", "b.test", "c.test"}
+    assert len(before) == 2  # a snapshot that somebody holds does not change
+
+
+def test_the_file_is_not_looked_at_all_the_time(tmp_path: Path) -> None:
+    edited = Edited(tmp_path / "list", "host a.test\n")
+    edited.write("host b.test\n")
+    for _ in range(5):
+        assert [rule.value for rule in edited.file.current().rules] == ["a.test"]
+    edited.look()
+    assert [rule.value for rule in edited.file.current().rules] == ["a.test"]  # the second look has its time too
+    assert edited.look() == {"b.test"}
+
+
+def test_a_wrong_edit_keeps_the_last_good_list_and_is_told(tmp_path: Path) -> None:
+    edited = Edited(tmp_path / "list", "host a.test\n")
+    edited.write("host a.test\nhots b.test\n")
+    edited.look()
+    assert edited.look() == {"a.test"}
+    assert f"{edited.path}, line 2" in edited.file.problem
+    edited.write("host b.test\n")
+    edited.look()
+    assert edited.look() == {"b.test"}
+    assert edited.file.problem == ""
+
+
+def test_a_file_that_vanishes_keeps_its_rules_and_is_told(tmp_path: Path) -> None:
+    edited = Edited(tmp_path / "list", "host a.test\n")
+    edited.path.unlink()
+    edited.look()
+    assert edited.look() == {"a.test"}
+    assert "cannot be read" in edited.file.problem
+    edited.write("host a.test\n")
+    edited.look()
+    assert edited.look() == {"a.test"}
+    assert edited.file.problem == ""
+
+
+def test_a_wrong_edit_that_is_taken_back_is_no_problem_any_more(tmp_path: Path) -> None:
+    edited = Edited(tmp_path / "list", "host a.test\n")
+    signature = edited.path.stat()
+    edited.write("hots b.test\n")
+    edited.look()
+    edited.look()
+    assert edited.file.problem
+    edited.path.write_text("host a.test\n", encoding="utf-8")
+    os.utime(edited.path, ns=(signature.st_atime_ns, signature.st_mtime_ns))
+    assert edited.look() == {"a.test"}
+    assert edited.file.problem == ""
+
+
+@pytest.mark.parametrize("content", [None, b"hots a.test\n", b"host \xff.test\n"])
+def test_no_start_without_a_list_that_can_be_read(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "list"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=str(path)):
+        ExclusionFile(path, ManualClock())
+
+
+def test_an_empty_list_forbids_nothing() -> None:
+    assert rule_for(Exclusions(), "http://a.test/") is None
+    assert len(parse_exclusions("# nothing yet\n\n", "list")) == 0
