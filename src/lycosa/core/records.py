@@ -217,6 +217,11 @@ class UrlRow:
     text_digest: int = 0  # xxh3_64 of the text at the last visit; 0: no text
     captured_at: int = 0  # when the payload was last archived whole
     record_id: str = ""  # of that capture: what a revisit record refers to
+    importance: float = 0.0  # how much the page matters; 0: not known
+    change_rate: float = 0.0  # changes a day, estimated; 0: not known
+    claim: float = 0.0  # chance that it changed since its last visit, as a sitemap or feed says
+    silence: float = 0.0  # chance that the silence of sitemaps and feeds means no change
+    history: tuple[float, ...] = ()  # what the visits said of its changes (`lycosa.frontier.change_rate.ChangeStats`)
 
 
 class RobotsEntry(NamedTuple):

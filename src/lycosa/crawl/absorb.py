@@ -109,7 +109,7 @@ class Absorber:
         visited_before = row.visited_at > 0
         row.checks += visited_before
         row.visited_at = visit.fetched_at
-        row.fails = 0
+        row.fails = 0 if outcome is not Outcome.GONE else row.fails + 1 if row.state == UrlState.GONE else 1
         row.not_before = 0
         if outcome is Outcome.GONE:
             ledger.settle(row, UrlState.GONE, verdict.reason)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lycosa.core.config import Collection
 from lycosa.crawl.links import LinkGate
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.politeness import Pace
+from lycosa.frontier.recrawl import Policy, RecrawlRules
 
 
 @dataclass(slots=True)
@@ -26,3 +27,18 @@ class Assignment:
     @property
     def name(self) -> str:
         return self.collection.name
+
+
+def recrawl_rules(collection: Collection, threshold: float = 0.0, default_rate: float = 0.0) -> RecrawlRules:
+    """A collection's settings as the rules of its schedule. `threshold`, `default_rate`: what the daily solving found; 0: not yet."""
+    hours, minutes = collection.daily_at.split(":")
+    rules = RecrawlRules(
+        policy=Policy(collection.recrawl),
+        max_age_ms=collection.max_age,
+        timer="timer" in collection.recrawl_triggers,
+        on_link="on_link" in collection.recrawl_triggers,
+        daily_at=int(hours) * 60 + int(minutes),
+        budget_per_day=collection.fetches_per_day,
+        threshold=threshold,
+    )
+    return replace(rules, default_rate=default_rate) if default_rate > 0 else rules

@@ -14,7 +14,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.config import Collection, Config
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind
-from lycosa.crawl.assignment import Assignment
+from lycosa.crawl.assignment import Assignment, recrawl_rules
 from lycosa.crawl.batch import Batch
 from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
@@ -24,7 +24,6 @@ from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.frontier import Frontier, HostQueue, Order
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.politeness import Pace
-from lycosa.frontier.recrawl import RecrawlRules
 from lycosa.frontier.reserve import Pending, Reserve
 from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.claim import Claim
@@ -82,7 +81,7 @@ class Ledger:
         self.reserve = Reserve(
             self.frontier,
             HostDirectory(),
-            rules={each.name: RecrawlRules.of(each) for each in collections if not each.paused},
+            rules={each.name: recrawl_rules(each) for each in collections if not each.paused},
             active_hosts=settings.active_hosts,
             waiting_urls=settings.waiting_urls,
             least_pause_ms=max(each.delay for each in collections),

@@ -17,8 +17,9 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.core.clock import Clock
-from lycosa.core.records import HostRow, UrlRow
+from lycosa.core.records import HostRow, UrlRow, UrlState
 from lycosa.frontier.directory import NEVER, HostDirectory
+from lycosa.frontier.directory import Order as HostOrder
 from lycosa.frontier.frontier import Frontier, HostQueue
 from lycosa.frontier.recrawl import RecrawlRules, due_at, due_expr
 from lycosa.frontier.shelf import Shelf, summary
@@ -109,7 +110,22 @@ class Reserve:
     def due_at(self, row: UrlRow) -> int | None:
         """When a URL is to be fetched, ms since 1970 (0: now); None: never, as things are."""
         rules = self._rules.get(row.collection)
-        return None if rules is None else due_at(row, rules)
+        if rules is None:
+            return None
+        if row.state == UrlState.KNOWN:
+            return row.not_before
+        return due_at(
+            rules,
+            state=row.state,
+            visited_at=row.visited_at,
+            not_before=row.not_before,
+            fails=row.fails,
+            depth=row.depth,
+            importance=row.importance,
+            change_rate=row.change_rate,
+            claim=row.claim,
+            silence=row.silence,
+        )
 
     def wait_for(self, row: UrlRow) -> None:
         """A URL of an active host changed: it waits here if it is due soon and there is room, else in the tables."""
@@ -134,9 +150,13 @@ class Reserve:
         self.shelves = shelves
         due = {collection: due_expr(rules) for collection, rules in self._rules.items()}
         needed = {name for expression in due.values() for name in expression.meta.root_names()}
-        for frame in shelves.urls.live(("state", *needed)):
-            for partition, host_key, waiting, visited, at in summary(frame, due).iter_rows():
-                self.directory.add(host_key, partition, waiting=waiting, visited=visited, next_at=NEVER if at is None else at)
+        self.directory.load(summary(frame, due) for frame in shelves.urls.live(("state", *needed)))
+        self.directory.update(
+            frame.filter(pl.col("host") != "").select(
+                "host_key", "pages", next_at=pl.col("not_before").cast(pl.Int64), last_visit_at=pl.col("last_visit_at").cast(pl.Int64)
+            )
+            for frame in shelves.hosts.live(("host", "pages", "not_before", "last_visit_at"))
+        )
 
     def knows(self, host_key: int) -> bool:
         """Whether a host is known, active or resting."""
@@ -144,16 +164,20 @@ class Reserve:
 
     def new_host(self, row: HostRow) -> HostQueue:
         """Take in a host that was not known, and make it active."""
-        self.directory.add(row.host_key, row.partition, active=True)
+        self.directory.activate(self.directory.add(row.host_key, row.partition))
         return self.frontier.open_host(row)
 
     def rest(self, row: HostRow) -> None:
         """Take in a host that was not known, to rest until there is room for it. It has a URL that is due."""
-        self.directory.add(row.host_key, row.partition, waiting=row.known, next_at=self._clock.now_ms())
+        slot = self.directory.add(row.host_key, row.partition)
+        self.directory.set(slot, waiting=row.known, next_at=self._clock.now_ms())
 
     def note(self, host_key: int) -> None:
         """A new URL of a resting host was admitted: it is due now."""
-        self.directory.note(host_key, self._clock.now_ms())
+        slot = self.directory.slot(host_key)
+        assert slot is not None
+        self.directory.change(slot, waiting=1)
+        self.directory.set(slot, next_at=min(int(self.directory.next_at[slot]), self._clock.now_ms()))
         self._earliest_until = -1
 
     def open(self, host_key: int) -> HostQueue | None:
@@ -215,8 +239,9 @@ class Reserve:
         earliest = self.directory.next_time()
         if earliest is None or earliest > now_ms:
             return []
-        order = "unvisited" if self._unvisited_first else "next_at"
-        return self.directory.pick(now_ms, HORIZON_MS, _REFILL_HOSTS, order)
+        order = HostOrder.SERVERS if self._unvisited_first else HostOrder.TIME
+        slots = self.directory.pick(now_ms, HORIZON_MS, _REFILL_HOSTS, order)
+        return [int(key) for key in self.directory.host_key[slots]]
 
     def _make_room(self, wanted: int, now: int) -> None:
         """Send hosts back until `wanted` more fit: first those with nothing to do, then those that rest for long."""
@@ -246,11 +271,12 @@ class Reserve:
         if missing and self.shelves is not None:
             rows.update((row.host_key, row) for row in self._shelved_hosts(missing))
         for key in host_keys:
+            slot = self._slot(key)
             row = rows.get(key)
             if row is None:
-                self.directory.update(key, next_at=NEVER)  # a row that the tables lack: nothing to ask
+                self.directory.set(slot, next_at=NEVER)  # a row that the tables lack: nothing to ask
                 continue
-            row.known, row.visited = self.directory.counts(key)
+            row.known, row.visited = int(self.directory.waiting[slot]), int(self.directory.visited[slot])
             self.frontier.open_host(row)
             self.frontier.clocks.take_up(
                 key,
@@ -260,11 +286,11 @@ class Reserve:
                 now_ms=self._clock.now_ms(),
                 monotonic_ms=self._clock.monotonic_ms(),
             )
-            self.directory.update(key, active=True)
+            self.directory.activate(slot)
 
     def _shelved_hosts(self, keys: list[int]) -> Iterator[HostRow]:
         assert self.shelves is not None
-        partitions = np.array([self.directory.partition(key) for key in keys], np.uint16)
+        partitions = self.directory.partition[[self._slot(key) for key in keys]]
         frame = self.shelves.hosts.rows(partitions, np.array(keys, np.uint64), pl.col("host") != "")
         for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
             yield host_record(row)
@@ -282,15 +308,14 @@ class Reserve:
         ready = self._wall(self.frontier.clocks.let_go(host_key))
         row.not_before = max(row.not_before, ready)
         next_at = max(min(due), ready) if due else NEVER
-        self.directory.update(
-            host_key,
-            active=False,
-            next_at=next_at,
-            waiting=row.known,
-            visited=row.visited,
-            pages=row.pages,
-            last_visit_at=row.last_visit_at,
-        )
+        slot = self._slot(host_key)
+        self.directory.activate(slot, False)
+        self.directory.set(slot, next_at=next_at, waiting=row.known, visited=row.visited, pages=row.pages, last_visit_at=row.last_visit_at)
+
+    def _slot(self, host_key: int) -> int:
+        slot = self.directory.slot(host_key)
+        assert slot is not None
+        return slot
 
     # -- URLs ---------------------------------------------------------------------------------------------------------
 

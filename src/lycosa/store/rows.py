@@ -81,6 +81,11 @@ def url_row(row: UrlRow) -> Row:
         row.text_digest,
         row.captured_at,
         row.record_id,
+        row.importance,
+        row.change_rate,
+        row.claim,
+        row.silence,
+        row.history,
     )
 
 
@@ -140,7 +145,7 @@ def url_record(row: Row, host: str) -> UrlRow:
     """A row of `urls` (times as integers or None) -> UrlRow. `host` is the URL's hostname, which the table does not repeat."""
     (partition, host_key, url_key, url, collection, operation, depth, state, reason, state_at, priority, not_before) = row[:12]
     (first_seen_at, visited_at, referrer, redirects, redirect_from, fails, checks, changes, etag, last_modified, digest) = row[12:23]
-    (text_digest, captured_at, record_id) = row[23:]
+    (text_digest, captured_at, record_id, importance, change_rate, claim, silence, history) = row[23:]
     return UrlRow(
         UrlId(url, host, host_key, url_key, partition),
         collection,
@@ -165,6 +170,11 @@ def url_record(row: Row, host: str) -> UrlRow:
         text_digest or 0,
         captured_at or 0,
         record_id or "",
+        importance or 0.0,
+        change_rate or 0.0,
+        claim or 0.0,
+        silence or 0.0,
+        tuple(history or ()),
     )
 
 

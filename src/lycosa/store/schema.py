@@ -181,6 +181,11 @@ digest text the payload digest of the last visit
 text_digest u64 xxh3_64 of the text at the last visit; 0: no text
 captured_at time? when the payload was last archived whole
 record_id text WARC-Record-ID of that capture
+importance f64 how much the page matters, from links to it and its depth; 0: not known
+change_rate f64 changes a day, estimated; 0: not known
+claim f64 chance that it changed since its last visit, as a sitemap or feed says; 0: nothing said
+silence f64 chance that a change would have been announced; 0: nothing announces here
+history list[f64] what its visits said of its changes: sufficient statistics of the estimate; empty: nothing
 """
     ),
     key=("collection", "operation", "host_key", "url_key"),
