@@ -157,7 +157,7 @@ class Layout:
             case Trap.SOFT_404:
                 return f"/lost/{fresh:08x}"
             case Trap.PERMUTATIONS:
-                return "/list?sort=name&view=grid&page=1&lang=all"
+                return "/list?sort=name&view=grid&page=1&lang=all&style=wide&show=20&from=top"
             case Trap.NEAR_IDENTICAL:
                 return "/item/1"
 

@@ -234,18 +234,19 @@ class _Connection(asyncio.Protocol):
             return
         self._transport.write(head)
         pieces = min(_MOST_PIECES, max(2, round(pause) // _PIECE_MS))
-        self._drip(answer, body, -(-len(body) // pieces), pause / pieces / 1000)
+        size, pause_s = -(-len(body) // pieces), pause / pieces / 1000
+        self._timer = self._loop.call_later(pause_s, self._drip, answer, body, size, pause_s)
 
     def _drip(self, answer: Answer, body: bytes, size: int, pause_s: float) -> None:
         """Write the body piece by piece."""
         self._timer = None
         if self._transport is None:
             return
-        if not body:
-            self._sent(answer)
-            return
         self._transport.write(body[:size])
-        self._timer = self._loop.call_later(pause_s, self._drip, answer, body[size:], size, pause_s)
+        if len(body) > size:
+            self._timer = self._loop.call_later(pause_s, self._drip, answer, body[size:], size, pause_s)
+        else:
+            self._sent(answer)
 
     def _sent(self, answer: Answer) -> None:
         """All that will be written is written."""

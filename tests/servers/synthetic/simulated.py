@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
@@ -21,9 +22,12 @@ from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.web import Web
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
-ADDRESS = "127.0.9.1"
+ADDRESS = "127.0.16.1"
+"""Of every host, as `WebServer` with one address has it."""
+
 _IDLE_MS = 60_000  # how long a connection is kept
 
+_CUT_CHUNKS = "transfer closed with outstanding read data remaining"
 _NO_ANSWER = {
     Fault.UNRESOLVED: (FetchError.DNS, "Could not resolve host"),
     Fault.REFUSED: (FetchError.CONNECT_REFUSED, "Could not connect to server"),
@@ -47,16 +51,30 @@ class _Running:
     ends_at: int
     connection: int
     logged: Logged | None
-    done: bool = False
 
 
 class SimulatedFetcher:
     """Starts requests and hands back exchanges in the order of their simulated ends. Same calls as `CurlFetcher`."""
 
-    def __init__(self, web: Web, clock: SimulatedClock, settings: FetchSettings | None = None) -> None:
+    def __init__(
+        self,
+        web: Web,
+        clock: SimulatedClock,
+        settings: FetchSettings | None = None,
+        *,
+        pace: float = 1.0,
+        record: Callable[[Logged], None] | None = None,
+    ) -> None:
+        """
+        Args:
+            settings: the limits and fields of requests, those of the product by default.
+            pace: latencies and transfer times are multiplied by it.
+            record: takes the log's entries as they come; without it they are kept in `log`.
+        """
         self._web = web
+        self._pace = pace
         self._clock = clock
-        self._settings = settings or FetchSettings()  # type: ignore[call-arg, unused-ignore]
+        self._settings = settings or FetchSettings()
         self._fields = default_fields(self._settings)
         self._order = count()
         self._running: list[tuple[int, int, _Running]] = []  # heap by the time of the end
@@ -64,6 +82,7 @@ class SimulatedFetcher:
         self._connections = count(1)
         self._idle: dict[str, list[tuple[int, int]]] = {}  # host -> (since, connection id)
         self.log: list[Logged] = []
+        self._record = record or self.log.append
 
     @property
     def active(self) -> int:
@@ -114,7 +133,7 @@ class SimulatedFetcher:
         for _, _, running in sorted(self._running, key=lambda each: each[1]):
             exchange = running.exchange
             if exchange.status and now < exchange.started_at + exchange.first_byte_ms:
-                exchange.response_head, exchange.status = b"", 0
+                exchange.response_head, exchange.status, exchange.protocol, exchange.first_byte_ms = b"", 0, "", 0
             share = _arrived(exchange, running.ends_at, now)
             exchange.body = exchange.body[:share] if exchange.response_head else b""
             exchange.error, exchange.error_text = FetchError.INTERRUPTED.value, "the fetch was stopped"
@@ -141,7 +160,7 @@ class SimulatedFetcher:
         self._finished.append(running.exchange)
         logged = running.logged
         if logged is not None:
-            self.log.append(logged)
+            self._record(logged)
             if not running.exchange.error and not running.exchange.truncated:
                 self._idle.setdefault(logged.host, []).append((logged.answered_at_ms, running.connection))
 
@@ -157,13 +176,14 @@ class SimulatedFetcher:
     def _exchange(self, request: Request, answer: Answer, now: int) -> tuple[Exchange, int]:
         """The exchange, without address and request, and how long it takes: what the client's limits make of an answer."""
         limits = self._settings
+        latency, transfer = round(answer.latency_ms * self._pace), round(answer.transfer_ms * self._pace)
         exchange = Exchange(request.url, request.kind, now, 0, token=request.token)
         if answer.fault in _NO_ANSWER:
             error, text = _NO_ANSWER[answer.fault]
             exchange.error, exchange.error_text = error.value, text
-            return exchange, answer.latency_ms
+            return exchange, latency
         first_byte_limit = min(limits.first_byte_timeout, limits.total_timeout)
-        if answer.fault is Fault.HANG or answer.latency_ms >= first_byte_limit:
+        if answer.fault is Fault.HANG or latency >= first_byte_limit:
             total = limits.total_timeout <= limits.first_byte_timeout
             exchange.error = (FetchError.TIMEOUT if total else FetchError.FIRST_BYTE_TIMEOUT).value
             exchange.error_text = f"no answer after {first_byte_limit} ms"
@@ -171,21 +191,22 @@ class SimulatedFetcher:
         exchange.response_head = head_bytes(answer)
         exchange.status = answer.status
         exchange.protocol = "http/1.1"
-        exchange.first_byte_ms = answer.latency_ms
+        exchange.first_byte_ms = latency
         body = body_bytes(answer)
-        transfer = answer.transfer_ms
         if answer.fault is Fault.STALL or (transfer >= limits.slow_time and len(body) * 1000 < limits.slow_speed * transfer):
             if answer.fault is not Fault.STALL:
                 body = body[: len(body) * limits.slow_time // transfer]
             exchange.error, exchange.truncated = FetchError.TOO_SLOW.value, "time"
-            exchange.error_text = "below fetch.slow_speed"
+            exchange.error_text = f"{0 if answer.fault is Fault.STALL else len(body) * 1000 // limits.slow_time} bytes a second"
             transfer = limits.slow_time
         elif answer.fault is Fault.CUT:
             exchange.error, exchange.truncated = FetchError.INCOMPLETE.value, "disconnect"
-            exchange.error_text = "transfer closed with outstanding read data remaining"
+            missing = len(answer.body) - len(body)
+            chunked = answer.header("Transfer-Encoding")
+            exchange.error_text = f"end of response with {missing} bytes missing" if not chunked else _CUT_CHUNKS
             transfer //= 2
-        if answer.latency_ms + transfer >= limits.total_timeout:
-            left = limits.total_timeout - answer.latency_ms
+        if latency + transfer >= limits.total_timeout:
+            left = limits.total_timeout - latency
             body = body[: len(body) * left // transfer]
             exchange.error, exchange.truncated = FetchError.TIMEOUT.value, "time"
             exchange.error_text = f"not finished after {limits.total_timeout} ms"
@@ -196,7 +217,7 @@ class SimulatedFetcher:
             exchange.error = exchange.error_text = ""
             exchange.truncated = "length"
         exchange.body = body
-        return exchange, answer.latency_ms + transfer
+        return exchange, latency + transfer
 
 
 def _arrived(exchange: Exchange, ends_at: int, now: int) -> int:

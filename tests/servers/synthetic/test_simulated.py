@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.config import FetchSettings
+from lycosa.core.records import Exchange, Request
+from tests.servers.synthetic.plan import WebPlan
+from tests.servers.synthetic.request_log import Logged, read_log, write_log
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
+from tests.servers.synthetic.web import Web
+
+DAY_MS = 86_400_000
+
+
+def test_wait_moves_the_clock_to_the_next_end_and_never_beyond() -> None:
+    web = Web(WebPlan.calm(hosts=5, pages=50, slow=0.5))
+    clock = SimulatedClock(web.plan.epoch_ms)
+    fetcher = SimulatedFetcher(web, clock)
+    urls = list(web.real_pages())[:20]
+    for url in urls:
+        fetcher.start(Request(url, token=url))
+    assert fetcher.active == 20
+    assert fetcher.wait(0) == []
+    assert clock.now_ms() == web.plan.epoch_ms
+    ended: list[Exchange] = []
+    while fetcher.active:
+        before = clock.now_ms()
+        finished = fetcher.wait(40)
+        assert clock.now_ms() <= before + 40
+        if not finished:
+            assert clock.now_ms() == before + 40
+        for exchange in finished:
+            assert exchange.started_at + exchange.duration_ms == clock.now_ms()
+            assert exchange.token == exchange.url
+        ended += finished
+    assert sorted(exchange.url for exchange in ended) == sorted(urls)
+    assert [entry.answered_at_ms for entry in fetcher.log] == sorted(exchange.started_at + exchange.duration_ms for exchange in ended)
+
+
+def test_waiting_for_nothing_takes_no_time() -> None:
+    clock = SimulatedClock(7)
+    fetcher = SimulatedFetcher(Web(WebPlan.calm()), clock)
+    assert fetcher.wait(10_000) == []
+    assert (clock.now_ms(), clock.monotonic_ms()) == (7, 7)
+    clock.sleep(5)
+    clock.sleep(-5)
+    assert clock.monotonic_ms() == 12
+
+
+def test_what_cannot_be_begun_comes_back_at_once() -> None:
+    fetcher = SimulatedFetcher(Web(WebPlan.calm()), SimulatedClock())
+    fetcher.start(Request("ftp://x/"))
+    fetcher.start(Request("http://space in host/"))
+    assert [exchange.error for exchange in fetcher.wait(0)] == ["unsupported_scheme", "internal"]
+    assert fetcher.log == []
+
+
+def test_stop_gives_back_everything_as_interrupted() -> None:
+    web = Web(WebPlan.calm(hosts=2, pages=20, dripping=0.5))
+    clock = SimulatedClock(web.plan.epoch_ms)
+    fetcher = SimulatedFetcher(web, clock)
+    url = web.seeds(2)[1]
+    answer = web.answer(url, {}, clock.now_ms())
+    fetcher.start(Request(url))
+    clock.sleep(answer.latency_ms + answer.transfer_ms // 2)
+    fetcher.start(Request(web.seeds()[0]))
+    fetcher.stop()
+    dripped, begun = fetcher.wait(0)
+    assert [dripped.error, begun.error] == ["interrupted", "interrupted"]
+    assert (dripped.status, dripped.truncated, begun.status, begun.response_head, begun.protocol) == (200, "disconnect", 0, b"", "")
+    assert 0 < len(dripped.body) < len(answer.body)
+    assert fetcher.active == 0
+    assert [entry.answered_at_ms for entry in fetcher.log] == [clock.now_ms()] * 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "truncated"),
+    [
+        ({"first_byte_timeout": "1s"}, "first_byte_timeout", ""),
+        ({"first_byte_timeout": "20s", "total_timeout": "900ms"}, "timeout", ""),
+        ({"max_body": "1KiB"}, "", "length"),
+        ({"total_timeout": "5s"}, "timeout", "time"),
+        ({"slow_time": "1s", "slow_speed": "1MiB"}, "too_slow", "time"),
+    ],
+)
+def test_limits_of_the_client(limits: dict[str, str], error: str, truncated: str) -> None:
+    plan = WebPlan.calm(hosts=40, pages=40, slow=0.95, dripping=0.95)
+    web = Web(plan)
+    clock = SimulatedClock(plan.epoch_ms)
+    url = max(
+        (url for url in web.seeds(40)), key=lambda url: min((answer := web.answer(url, {}, plan.epoch_ms)).latency_ms, answer.transfer_ms)
+    )
+    with SimulatedFetcher(web, clock, FetchSettings.model_validate(limits)) as fetcher:
+        fetcher.start(Request(url))
+        [exchange] = fetcher.wait(1_000_000)
+    assert (exchange.error, exchange.truncated) == (error, truncated)
+    assert bool(exchange.response_head) == bool(truncated)
+
+
+def test_connections_are_kept_for_a_while_and_never_shared_by_two_at_once() -> None:
+    web = Web(WebPlan.calm(hosts=2, pages=40))
+    clock = SimulatedClock(web.plan.epoch_ms)
+    fetcher = SimulatedFetcher(web, clock)
+    urls = list(web.real_pages())[:4]
+    for url in (*urls[:2], None, urls[2], None, "late", urls[3]):
+        if url is None:
+            while fetcher.active:
+                fetcher.wait(10_000)
+        elif url == "late":
+            clock.sleep(120_000)
+        else:
+            fetcher.start(Request(url))
+    while fetcher.active:
+        fetcher.wait(10_000)
+    connections = {entry.path: entry.connection for entry in fetcher.log}
+    first, second, third, fourth = (connections["/" + url.split("/", 3)[3]] for url in urls)
+    assert first != second
+    assert third in (first, second)
+    assert fourth not in (first, second)
+
+
+def test_a_month_of_visits_sees_changes_and_nothing_new() -> None:
+    web = Web(WebPlan.calm(hosts=3, pages=30, changes_per_day=0.5))
+    clock = SimulatedClock(web.plan.epoch_ms)
+    fetcher = SimulatedFetcher(web, clock)
+    url = web.seeds()[0]
+    etag, changes, unchanged = "", 0, 0
+    for _ in range(30):
+        fetcher.start(Request(url, headers=(("If-None-Match", etag),) if etag else ()))
+        while fetcher.active:
+            for exchange in fetcher.wait(DAY_MS):
+                head = exchange.response_head.decode()
+                changes += exchange.status == 200
+                unchanged += exchange.status == 304
+                etag = head.partition("ETag: ")[2].partition("\r\n")[0]
+        clock.sleep(DAY_MS // 48)
+    assert changes == 1 + sum(
+        web.version(url, web.plan.epoch_ms + day * DAY_MS // 48) != web.version(url, web.plan.epoch_ms + (day + 1) * DAY_MS // 48)
+        for day in range(29)
+    )
+    assert changes + unchanged == 30
+    assert min(changes, unchanged) > 1
+
+
+def test_the_log_in_a_file_is_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    entries = [Logged("a.test", "/ü", 1, 2, 200, 3), Logged("b.test", "/", 4, 5, 0, 6, 7)]
+    write_log(path, entries)
+    with path.open("a") as file:
+        file.write('["torn", "/"')
+    assert list(read_log(path)) == entries
