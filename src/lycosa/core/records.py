@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+from zlib import crc32
 
 
 class UrlId(NamedTuple):
@@ -222,6 +223,21 @@ class UrlRow:
     claim: float = 0.0  # chance that it changed since its last visit, as a sitemap or feed says
     silence: float = 0.0  # chance that the silence of sitemaps and feeds means no change
     history: tuple[float, ...] = ()  # what the visits said of its changes (`lycosa.frontier.change_rate.ChangeStats`)
+
+    @property
+    def key(self) -> int:
+        """The row's key within its collection: the URL's, another one for each operation."""
+        return self.id.url_key if not self.operation else operation_key(self.id.url_key, self.operation)
+
+
+def operation_key(url_key: int, operation: str) -> int:
+    """The key of a URL's row for an operation; reversible, so that equal keys stay as rare as they are."""
+    return url_key ^ operation_mask(operation)
+
+
+def operation_mask(operation: str) -> int:
+    """What an operation's keys differ by: 64 bits, 0 for plain crawling."""
+    return crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF if operation else 0
 
 
 class RobotsEntry(NamedTuple):

@@ -13,6 +13,7 @@ from functools import lru_cache
 from lycosa.archive.writer import RevisitTarget, payload_digest
 from lycosa.core.errors import Exclusion, FetchError, Refusal
 from lycosa.core.records import Exchange, UrlRow, UrlState, Visit, VisitKind
+from lycosa.crawl.discovery import Discovery
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.links import redirect_link
 from lycosa.crawl.outcome import Outcome, Verdict, judge
@@ -22,6 +23,8 @@ from lycosa.crawl.visits import build_visit
 from lycosa.fetch.decode import Headers, parse_head
 from lycosa.fetch.guard import is_public
 from lycosa.fetch.robots import product_token
+from lycosa.frontier.change_rate import ChangeStats, rate
+from lycosa.frontier.change_rate import observe as observe_change
 from lycosa.frontier.latency import observe, remembered, slow_down
 from lycosa.frontier.politeness import Reason, backoff_ms, domain_pause_ms, domain_rest_ms, failures_after, reasons, transfer_ms
 from lycosa.url.normalise import LinkResolver
@@ -44,8 +47,10 @@ class Absorber:
         fetch = ledger.config.fetch
         self.ledger = ledger
         self.understand: Understand = Reader(fetch.max_decoded, product_token(fetch.user_agent))
+        self.discovery = Discovery(ledger)
         self._retries = fetch.retries
         self._clock = ledger.clock
+        self._interval_ms = 0  # since the last visit of the row that is being read
 
     def absorb(self, exchange: Exchange, task: Task, replayed: Replayed | None = None) -> None:
         """Archive an exchange, then act on it. A replayed one keeps its record id."""
@@ -71,7 +76,7 @@ class Absorber:
             self._read_robots(exchange, task, visit, verdict)
             ledger.batch.add_visit(visit)
         else:
-            ledger.in_flight.pop(task.identity.url_key, None)
+            ledger.in_flight.pop(task.key, None)
             self._read_rows(exchange, headers, task, visit, verdict, revisit_of)
         self._rest(task, exchange, verdict, visit.server)
 
@@ -92,21 +97,31 @@ class Absorber:
         for number, row in enumerate(task.rows):
             own = visit if number == 0 else replace(visit, collection=row.collection, depth=row.depth, referrer=row.referrer)
             outcome = verdict.outcome
-            if outcome is Outcome.PAGE and revisit_of is not None and row.digest == visit.digest and row.state == UrlState.VISITED:
+            if outcome is Outcome.PAGE and revisit_of is not None and row.digest == visit.digest and row.record_id:
                 outcome = Outcome.UNCHANGED  # the same bytes as at this collection's last visit
-            if outcome is Outcome.PAGE and understood is None:
+            if outcome is Outcome.PAGE and understood is None and not row.operation:
                 understood = self.understand(exchange, headers)
-            self._read_row(row, own, verdict, outcome, understood, first=number == 0)
+            self._read_row(row, own, verdict, outcome, understood, exchange, headers, first=number == 0)
             self.ledger.batch.add_visit(own)
 
     def _read_row(
-        self, row: UrlRow, visit: Visit, verdict: Verdict, outcome: Outcome, understood: Understood | None, *, first: bool
+        self,
+        row: UrlRow,
+        visit: Visit,
+        verdict: Verdict,
+        outcome: Outcome,
+        understood: Understood | None,
+        exchange: Exchange,
+        headers: Headers,
+        *,
+        first: bool,
     ) -> None:
         ledger = self.ledger
         if outcome in (Outcome.RETRY, Outcome.LATER):
             self._try_later(row, verdict)
             return
         visited_before = row.visited_at > 0
+        self._interval_ms = visit.fetched_at - row.visited_at
         row.checks += visited_before
         row.visited_at = visit.fetched_at
         row.fails = 0 if outcome is not Outcome.GONE else row.fails + 1 if row.state == UrlState.GONE else 1
@@ -117,8 +132,17 @@ class Absorber:
             ledger.settle(row, UrlState.EXCLUDED, verdict.reason)
         elif outcome is Outcome.REDIRECT:
             self._redirect(row, visit, first=first)
+        elif row.operation:
+            if outcome is Outcome.PAGE:
+                row.etag, row.last_modified, row.digest = visit.etag, visit.last_modified, visit.digest
+                row.captured_at, row.record_id = visit.fetched_at, visit.record_id
+                self.discovery.read(exchange, headers, row, visit)
+            else:
+                visit.changed = False
+            self.discovery.settle(row, changed=visit.changed)
         elif outcome is Outcome.UNCHANGED:
             visit.changed = False
+            self._learn(row, visit)
             ledger.settle(row, UrlState.VISITED)
         else:
             assert understood is not None
@@ -142,6 +166,8 @@ class Absorber:
         text_digest = page.text_digest if page is not None else 0
         visit.changed = not visited_before or row.text_digest != text_digest
         row.changes += visited_before and visit.changed
+        if visited_before:
+            self._learn(row, visit)
         row.text_digest = text_digest
         if page is None:
             ledger.settle(row, UrlState.VISITED, understood.error or "media_type")
@@ -153,7 +179,9 @@ class Absorber:
         assignment = ledger.assignments[row.collection]
         assignment.pages += 1
         host = ledger.host(row.id).row
-        host.pages += 1
+        ledger.count_page(host)
+        if first and assignment.collection.traps:
+            ledger.traps.observe(host, row.id, page, visit.http_status)
         progress.pages += 1
         progress.public_pages += _public(visit.ip)
         progress.languages[page.language] += 1
@@ -161,8 +189,17 @@ class Absorber:
             assignment.gate.refused[reason] += number
         if page.may_follow:
             assignment.gate.follow(row, page.links, self._clock.now_ms())
+            self.discovery.from_page(row, page.links)
         else:
             assignment.gate.refused[Refusal.NOFOLLOW] += len(page.links)
+
+    def _learn(self, row: UrlRow, visit: Visit) -> None:
+        """The visit says one bit about how often the page changes."""
+        stats = observe_change(ChangeStats(*row.history), max(self._interval_ms, 1), visit.changed)
+        row.history = tuple(stats)
+        prior = self.ledger.assignments[row.collection].prior
+        row.change_rate = rate(stats, prior)
+        row.claim = 0.0
 
     def _redirect(self, row: UrlRow, visit: Visit, *, first: bool) -> None:
         ledger = self.ledger
@@ -229,6 +266,7 @@ class Absorber:
             queue.row.robots = [*(old for old in queue.row.robots if old.origin != task.origin), entry]
             ledger.batch.change_host(queue.row)
             ledger.frontier.release(origin_id.host_key)
+            self.discovery.from_robots(task.origin, ledger.robots.sitemaps(task.origin))
 
     # -- the host -----------------------------------------------------------------------------------------------------
 
@@ -299,7 +337,7 @@ def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
 
     Only where every collection that wants the page holds what the server would leave out.
     """
-    if not rows or not all(row.record_id and row.state == UrlState.VISITED for row in rows):
+    if not rows or not all(row.record_id for row in rows):
         return ()
     row = rows[0]
     if any(other.etag != row.etag or other.last_modified != row.last_modified for other in rows):

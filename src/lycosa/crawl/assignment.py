@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from lycosa.core.config import Collection
 from lycosa.crawl.links import LinkGate
+from lycosa.frontier.change_rate import DEFAULT_PRIOR, RatePrior
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.politeness import Pace
 from lycosa.frontier.recrawl import Policy, RecrawlRules
@@ -23,6 +24,7 @@ class Assignment:
     pages: int = 0
     in_flight: int = 0
     fallen: dict[int, int] = field(default_factory=dict)
+    prior: RatePrior = DEFAULT_PRIOR
 
     @property
     def name(self) -> str:

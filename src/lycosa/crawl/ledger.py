@@ -6,19 +6,20 @@ row goes into the batch, a URL stands in exactly one state, and what the tables 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Collection, Config
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind
+from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.assignment import Assignment, recrawl_rules
 from lycosa.crawl.batch import Batch
 from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.robots import RobotsKeeper
+from lycosa.crawl.screen import PUT_OFF_MS, Excluded, Screen, TrapKeeper
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.frontier import Frontier, HostQueue, Order
@@ -42,6 +43,11 @@ class Task:
     kind: VisitKind
     attempt: int = 1
     hop: int = 0
+
+    @property
+    def key(self) -> int:
+        """The key of its rows, which all are of one operation."""
+        return self.rows[0].key if self.rows else 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,6 +75,7 @@ class Ledger:
         partitions: int,
         clock: Clock,
         info: dict[str, str],
+        excluded: Excluded | None = None,
     ) -> None:
         settings = config.crawl
         collections = [job.collection for job in jobs]
@@ -90,12 +97,16 @@ class Ledger:
             depth=self._known_depth,
             in_flight=self._is_in_flight,
         )
+        self.excluded = excluded or Excluded(None, domains)
+        self.traps = TrapKeeper()
         self.robots = RobotsKeeper(config.fetch.user_agent)
         self.progress = Progress(clock.monotonic_ms())
         self.batch = Batch(claim, info)
         self.cut: Batch | None = None
         self.urgent: deque[Task] = deque()
         self.in_flight: dict[int, tuple[UrlRow, ...]] = {}
+        self._count_domains = any(each.max_pages_per_domain is not None for each in collections)
+        self._domain_pages: Counter[str] = Counter()
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
         self._claim = claim
         self._info = info
@@ -112,6 +123,7 @@ class Ledger:
             known=known,
             admitted=self._url_admitted,
             risen=lambda identity, depth: self._url_rose(name, identity, depth),
+            screen=Screen(job.collection, self.excluded, self.clock),
         )
         return Assignment(job.collection, gate, known, Pace.of(job.collection, job.collection.backoff))
 
@@ -189,26 +201,60 @@ class Ledger:
 
     def exclude(self, row: UrlRow, reason: str) -> None:
         """A URL is stopped, wherever it waits."""
-        self.frontier.remove(row.collection, row.id.host_key, row.id.url_key)
+        self.frontier.remove(row.collection, row.id.host_key, row.key)
         self.settle(row, UrlState.EXCLUDED, reason)
 
-    def find(self, collection: str, identity: UrlId) -> UrlRow | None:
+    def find(self, collection: str, identity: UrlId, operation: str = "") -> UrlRow | None:
         """The row of a URL, if it is at hand: in a head, in flight, or in a batch. Not what only the tables hold."""
-        row = self.frontier.waiting(collection, identity.host_key, identity.url_key)
+        key = operation_key(identity.url_key, operation)
+        row = self.frontier.waiting(collection, identity.host_key, key)
         if row is not None:
             return row
-        for flying in self.in_flight.get(identity.url_key, ()):
+        for flying in self.in_flight.get(key, ()):
             if flying.collection == collection:
                 return flying
         for batch in (self.batch, self.cut):
-            row = batch.url(identity.host_key, collection, "", identity.url_key) if batch is not None else None
+            row = batch.url(identity.host_key, collection, operation, identity.url_key) if batch is not None else None
             if row is not None:
                 return row
         return None
 
+    def held(self, rows: tuple[UrlRow, ...]) -> str:
+        """Why a URL is not fetched now though nothing forbids it: a budget that is used up, a trap. "" if it may be."""
+        row = rows[0]
+        host = self.frontier.hosts[row.id.host_key].row
+        collections = [self.assignments[each.collection].collection for each in rows]
+        budgets = [each.max_pages_per_host for each in collections if each.max_pages_per_host is not None]
+        if budgets and host.pages >= min(budgets):
+            return "host_budget"
+        domains = [each.max_pages_per_domain for each in collections if each.max_pages_per_domain is not None]
+        if domains and self.domain_pages(host.registrable_domain) >= min(domains):
+            return "domain_budget"
+        if row.operation or row.visited_at or not all(each.traps for each in collections):
+            return ""
+        return self.traps.holds(host, row.id.url)
+
+    def put_off(self, rows: tuple[UrlRow, ...], reason: str) -> None:
+        """A URL is not fetched now; it stays known, with the reason, and is looked at again in some days."""
+        for row in rows:
+            row.reason = reason
+            row.not_before = self.clock.now_ms() + PUT_OFF_MS
+            self.batch.change_url(row)
+            self.reserve.wait_for(row)
+
+    def domain_pages(self, domain: str) -> int:
+        """Pages ever committed of a registrable domain."""
+        return self._domain_pages.get(domain, 0)
+
+    def count_page(self, host: HostRow) -> None:
+        """A page of the host was added."""
+        host.pages += 1
+        if self._count_domains:
+            self._domain_pages[host.registrable_domain] += 1
+
     def give_back(self, task: Task, now: int) -> None:
         """We interrupted it: the URL waits again, nothing is recorded, the host still counts as fetched."""
-        self.in_flight.pop(task.identity.url_key, None)
+        self.in_flight.pop(task.key, None)
         pause = 0
         for row in task.rows:
             self.frontier.add(row)
@@ -232,6 +278,33 @@ class Ledger:
 
     def robots_task(self, origin: str) -> Task:
         return Task(self.identifier.identify(f"{origin}/robots.txt"), (), origin, VisitKind.ROBOTS)
+
+    def admit(self, row: UrlRow) -> None:
+        """A row that was not known stands from now on."""
+        self._url_admitted(row)
+
+    def claimed(self, collection: str, claims: Mapping[UrlId, int]) -> None:
+        """Sitemaps or feeds say when known pages changed last: those that changed since their visit are due."""
+        assignment = self.assignments[collection]
+        if assignment.collection.recrawl == "never" or not claims:
+            return
+        missing = []
+        for identity, changed_at in claims.items():
+            row = self.find(collection, identity)
+            if row is None:
+                missing.append(identity)
+            elif row.state == UrlState.VISITED and row.visited_at < changed_at:
+                self.make_due(row)
+        for row in self.reserve.stored(missing):
+            if row.collection == collection and row.state == UrlState.VISITED and row.visited_at < claims.get(row.id, 0):
+                self.make_due(row)
+
+    def make_due(self, row: UrlRow) -> None:
+        """A visited or gone URL is to be fetched again now."""
+        self.host(row.id)
+        self.settle(row, UrlState.KNOWN)
+        row.not_before = 0
+        self.reserve.wait_for(row)
 
     # -- what the gates report ----------------------------------------------------------------------------------------
 
@@ -264,7 +337,7 @@ class Ledger:
                 if row.fails == 0 and self.frontier.waiting(collection, identity.host_key, identity.url_key) is not None:
                     self.frontier.add(row)
                 return
-            if row.id.url_key in self.in_flight:
+            if row.key in self.in_flight:
                 return
         self.assignments[collection].fallen[identity.url_key] = identity.host_key
 
@@ -276,7 +349,7 @@ class Ledger:
         return row.depth if depth is None else depth
 
     def _is_in_flight(self, row: UrlRow) -> bool:
-        return any(flying.collection == row.collection for flying in self.in_flight.get(row.id.url_key, ()))
+        return any(flying.collection == row.collection for flying in self.in_flight.get(row.key, ()))
 
     def seed(self, name: str, seeds: Iterable[str]) -> None:
         """Admit what the operator named.

@@ -54,6 +54,7 @@ class LinkGate:
         self._linked = linked
         self._screen = screen
         self._verdicts: dict[str, int | str] = {}
+        self.admitted_count = 0
         self.refused: Counter[str] = Counter()
 
     def seed(self, url: str, now_ms: int) -> UrlId:
@@ -121,6 +122,10 @@ class LinkGate:
         self._verdicts[target] = depth
         return ""
 
+    def takes(self, url: str) -> bool:
+        """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
+        return self._admission.refuse(url) in (None, Refusal.PATTERN)
+
     def take_refused(self) -> Counter[str]:
         """The links refused since the last call, by reason."""
         taken, self.refused = self.refused, Counter()
@@ -155,6 +160,7 @@ class LinkGate:
                 redirects=redirects,
                 redirect_from=redirect_from,
             )
+            self.admitted_count += 1
             self._admitted(row)
             return None
         if depth < before:

@@ -14,8 +14,9 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.archive.reader import StoredExchange, read_exchanges
-from lycosa.core.records import UrlId, UrlRow, UrlState, VisitKind
+from lycosa.core.records import UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.absorb import Absorber, Replayed
+from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.store.claim import Orphan
 from lycosa.store.live import LiveTables
@@ -89,15 +90,19 @@ class _Stored:
         self._rows: dict[tuple[str, int], UrlRow] = {}
         for row in rows.with_columns(cs.datetime().dt.epoch("ms")).collect().iter_rows():
             record = url_record(row, hostname(row[3]))
-            if not record.operation:
-                self._rows[(record.collection, record.id.url_key)] = record
+            self._rows[(record.collection, record.key)] = record
         self._ledger = ledger
 
-    def rows_of(self, identity: UrlId) -> Mapping[str, UrlRow]:
+    def rows_of(self, identity: UrlId, operation: str) -> Mapping[str, UrlRow]:
         """The rows of a URL by collection, as they stand now."""
         found = {}
         for name in self._ledger.assignments:
-            row = self._ledger.find(name, identity) or self._rows.get((name, identity.url_key))
+            row = self._ledger.find(name, identity, operation) or self._rows.get((name, operation_key(identity.url_key, operation)))
+            if row is None:  # it was found and committed since this replay began
+                row = next(
+                    (each for each in self._ledger.reserve.stored([identity]) if (each.collection, each.operation) == (name, operation)),
+                    None,
+                )
             if row is not None:
                 found[name] = row
         return found
@@ -113,16 +118,17 @@ def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool
         ledger.host(identity)
         absorber.replay(exchange, Task(identity, (), origin, VisitKind.ROBOTS, visit.attempt, visit.depth), replayed)
         return True
+    operation = visit.kind if visit.kind in KINDS else ""
     rows = [
         row
-        for name, row in tables.rows_of(identity).items()
-        if row.state in _WAITING and row.visited_at < visit.fetched_at and ledger.assignments[name].gate.refuses(row) is None
+        for name, row in tables.rows_of(identity, operation).items()
+        if row.state in _WAITING and row.visited_at < visit.fetched_at and (operation or ledger.assignments[name].gate.refuses(row) is None)
     ]
     if not rows:
         return False
     rows.sort(key=lambda row: row.collection != visit.collection)  # the collection that asked comes first
     ledger.host(identity)
     for row in rows:
-        ledger.frontier.remove(row.collection, identity.host_key, identity.url_key)
+        ledger.frontier.remove(row.collection, identity.host_key, row.key)
     absorber.replay(exchange, Task(identity, tuple(rows), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt), replayed)
     return True

@@ -5,14 +5,16 @@ Only the owner of the partitions calls this, after its claim and before it repla
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import polars.selectors as cs
 
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import UrlRow, UrlState
+from lycosa.core.records import UrlRow, UrlState, operation_mask
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.ledger import Ledger
 from lycosa.frontier.reserve import Shelves
@@ -43,19 +45,29 @@ def load(ledger: Ledger, tables: LiveTables, path: Callable[[str], str]) -> Resu
     shelves.refresh(tables.state)
     urls = 0
     for name, assignment in ledger.assignments.items():
-        states = ledger.progress.states
-
-        def known(name: str = name) -> Iterator[pl.DataFrame]:
-            for frame in shelves.urls.live(("state", "depth")):
-                own = frame.filter((pl.col("collection") == name) & (pl.col("operation") == ""))
-                states.update(dict(own.group_by("state").len().iter_rows()))
-                yield own
-
-        assignment.known.load(known())
+        assignment.known.load(_known(shelves.urls, name, ledger.progress.states))
         urls += len(assignment.known)
         assignment.pages = tables.state.counters[f"pages.{name}"]
     ledger.reserve.load(shelves)
     return Resumed(urls, len(ledger.reserve.directory))
+
+
+def _known(shelf: Shelf, collection: str, states: Counter[str]) -> Iterator[pl.DataFrame]:
+    """Keys and depths of a collection's rows, part by part; `states` counts them."""
+    for frame in shelf.live(("state", "depth")):
+        own = frame.filter(pl.col("collection") == collection)
+        states.update(dict(own.group_by("state").len().iter_rows()))
+        yield own.with_columns(url_key=_row_keys(own))
+
+
+def _row_keys(frame: pl.DataFrame) -> pl.Series:
+    """`UrlRow.key` of every row."""
+    keys = frame["url_key"].to_numpy()
+    operations = frame["operation"]
+    for operation in operations.unique().to_list():
+        if operation:
+            keys = np.where((operations == operation).to_numpy(), keys ^ np.uint64(operation_mask(operation)), keys)
+    return pl.Series("url_key", keys, dtype=pl.UInt64)
 
 
 def reconsider(ledger: Ledger, tables: LiveTables, assignment: Assignment) -> int:

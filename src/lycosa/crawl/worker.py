@@ -16,6 +16,7 @@ from lycosa.core.errors import Exclusion, FetchError, WorkError
 from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
 from lycosa.crawl.absorb import Absorber, conditions
 from lycosa.crawl.assignment import Assignment
+from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.progress import Progress
 from lycosa.fetch.fetcher import Fetcher
@@ -166,6 +167,8 @@ class Worker:
         now_ms = self.clock.now_ms()
         if origin in self.ledger.refused_origins:
             return self._exclude(rows, Exclusion.ADDRESS)
+        if self.ledger.excluded(row.id.url):
+            return self._exclude(rows, Exclusion.OPERATOR)
         if not self.ledger.robots_known(origin, row.id.host_key, now_ms):
             self.frontier.hold(row.id.host_key)
             self.frontier.put_back(rows)
@@ -179,11 +182,16 @@ class Worker:
             return False
         if not self.ledger.robots.allowed(row.id.url, origin):
             return self._exclude(rows, Exclusion.ROBOTS)
-        self._start(Task(row.id, rows, origin, VisitKind.PAGE, row.fails + 1))
+        held = self.ledger.held(rows)
+        if held:
+            self.frontier.undo(row.id.host_key)
+            self.ledger.put_off(rows, held)
+            return False
+        self._start(Task(row.id, rows, origin, KINDS[row.operation], row.fails + 1))
         self._pages_in_flight += 1
         for each in rows:
             self.ledger.assignments[each.collection].in_flight += 1
-        self.ledger.in_flight[row.id.url_key] = rows
+        self.ledger.in_flight[row.key] = rows
         return True
 
     def _exclude(self, rows: tuple[UrlRow, ...], reason: Exclusion) -> bool:
@@ -225,7 +233,7 @@ class Worker:
     def _finish(self, exchange: Exchange) -> None:
         task = exchange.token
         assert isinstance(task, Task)
-        if task.kind is VisitKind.PAGE:
+        if task.rows:
             self._pages_in_flight -= 1
             for row in task.rows:
                 self.ledger.assignments[row.collection].in_flight -= 1

@@ -41,7 +41,7 @@ class Head:
     order: Order
     waiting: list[tuple[Rank, int, UrlRow]] = field(default_factory=list)  # heap by (rank, arrival)
     later: list[tuple[int, int, UrlRow]] = field(default_factory=list)  # heap by (not before, arrival)
-    rows: dict[int, tuple[int, UrlRow]] = field(default_factory=dict)  # url_key -> (arrival, row)
+    rows: dict[int, tuple[int, UrlRow]] = field(default_factory=dict)  # by `UrlRow.key`: (arrival, row)
     closed_at: Rank | None = None  # the tables hold URLs from this rank on; None: they hold no others
     served_at: int = 0
 
@@ -139,11 +139,11 @@ class Frontier:
         if at is not None and not head.rows:
             self.dry.add(host_key)
 
-    def waiting(self, collection: str, host_key: int, url_key: int) -> UrlRow | None:
+    def waiting(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """The row of a URL that waits here, or None."""
         queue = self._hosts.get(host_key)
         head = queue.heads.get(collection) if queue else None
-        entry = head.rows.get(url_key) if head else None
+        entry = head.rows.get(key) if head else None
         return entry[1] if entry else None
 
     def add(self, row: UrlRow, not_before: int = 0) -> None:
@@ -151,8 +151,8 @@ class Frontier:
         queue = self._hosts[row.id.host_key]
         head = self._head(queue, row.collection)
         number = next(self._numbers)
-        self._size += row.id.url_key not in head.rows
-        head.rows[row.id.url_key] = (number, row)
+        self._size += row.key not in head.rows
+        head.rows[row.key] = (number, row)
         if not_before > 0:
             heapq.heappush(head.later, (not_before, number, row))
         else:
@@ -173,11 +173,11 @@ class Frontier:
         self.add(row)
         return True
 
-    def remove(self, collection: str, host_key: int, url_key: int) -> UrlRow | None:
+    def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """Take a URL out, whatever its host's clock says (replay uses this)."""
         queue = self._hosts.get(host_key)
         head = queue.heads.get(collection) if queue else None
-        entry = head.rows.pop(url_key, None) if head else None
+        entry = head.rows.pop(key, None) if head else None
         self._size -= entry is not None
         return entry[1] if entry else None
 
@@ -339,7 +339,7 @@ class Frontier:
                 head.served_at = now
                 rows = [row]
                 for _, other in heads:
-                    same = other.rows.pop(row.id.url_key, None)
+                    same = other.rows.pop(row.key, None)
                     if same is not None:
                         self._size -= 1
                         rows.append(same[1])
@@ -351,7 +351,7 @@ class Frontier:
         while head.waiting:
             _, number, row = heapq.heappop(head.waiting)
             if self._valid(head, number, row):
-                del head.rows[row.id.url_key]
+                del head.rows[row.key]
                 self._size -= 1
                 if not head.rows and head.closed_at is not None:
                     self.dry.add(row.id.host_key)
@@ -420,5 +420,5 @@ class Frontier:
             heapq.heappop(head.later)
 
     def _valid(self, head: Head, number: int, row: UrlRow) -> bool:
-        entry = head.rows.get(row.id.url_key)
+        entry = head.rows.get(row.key)
         return entry is not None and entry[0] == abs(number)

@@ -17,7 +17,7 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.core.clock import Clock
-from lycosa.core.records import HostRow, UrlRow, UrlState
+from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState
 from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
 from lycosa.frontier.frontier import Frontier, HostQueue
@@ -189,6 +189,20 @@ class Reserve:
             if queue is not None:
                 queue.next_due_at = 0
         return queue
+
+    def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
+        """The rows of single URLs as the tables hold them, in all collections. (What is at hand may be newer.)"""
+        if self.shelves is None or not identities:
+            return
+        frame = self.shelves.urls.find(
+            np.array([identity.partition for identity in identities], np.uint16),
+            np.array([identity.host_key for identity in identities], np.uint64),
+            np.array([identity.url_key for identity in identities], np.uint64),
+        )
+        wanted = {identity.url_key for identity in identities}
+        for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
+            if row[2] in wanted:
+                yield url_record(row, hostname(row[3]))
 
     def next_time(self) -> int | None:
         """When something that rests may be due at the earliest, in ms of the monotonic clock."""
@@ -391,7 +405,7 @@ class Reserve:
         here = head.rows if head else {}
         wanted = []
         for row in rows:
-            if row.id.url_key in here or self._in_flight(row):
+            if row.key in here or self._in_flight(row):
                 continue
             row.depth = min(row.depth, self._depth(row))
             wanted.append(row)
