@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lycosa.core.config import Collection
-from lycosa.frontier.clocks import BUSY, ClockRules, Clocks, monotonic_from, wall_from
+from lycosa.frontier.clocks import ClockRules, Clocks, monotonic_from, wall_from
+from lycosa.frontier.domain_clock import BUSY, DomainClock
 from lycosa.frontier.politeness import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
 
 SITE = "site.test"
@@ -67,6 +68,14 @@ def test_a_domain_is_asked_as_if_it_were_two_hosts() -> None:
     assert clocks.ready_at(4, SITE) == 1_300
     clocks.finished(3, SITE, 1_200, 5_000)
     assert clocks.ready_at(4, SITE) == 1_300
+
+
+def test_a_domain_remembers_no_more_pauses_than_it_has_places() -> None:
+    clock = DomainClock()
+    for until in (5, 900, 7, 800, 6):
+        clock.rest(until, 2)
+    assert clock.resting == [800, 900]
+    assert (clock.ready_at(2), clock.rests_until()) == (800, 900)
 
 
 def test_a_domain_of_one_place_is_asked_as_one_host() -> None:

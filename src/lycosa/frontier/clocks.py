@@ -2,11 +2,7 @@
 
 Invariants
 - A host is asked by at most `connections_per_host` fetches at once, and not before the pause after its last fetch is over.
-- A registrable domain is asked as if it were at most `domain_connections` hosts: it has so many places. A fetch takes one,
-  and it stays taken until the fetch's pause is over. So a site with a thousand subdomains, which mostly are one machine,
-  feels at most so many robots, whatever the pauses of its hosts are. From a server's log: at the start of any fetch, less
-  than `domain_connections` others of the domain are under way or ended less than their pause ago. (Domains where everybody
-  may register a name, as blogspot.com or github.io, are public suffixes: each name below them is a domain of its own.)
+- A registrable domain is asked as if it were at most `domain_connections` hosts (`lycosa.frontier.domain_clock`).
 - All hosts behind one address together have at most `address_connections` fetches under way.
 - With `burst` N above 1, a host that permits it is asked up to N times without a pause, then left alone for the sum of the N
   pauses: the average holds, the connection stays warm. Its place in the domain stays taken for the whole time.
@@ -18,16 +14,12 @@ whose pause is over and that nobody uses are forgotten: what is not in memory ma
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lycosa.core.config import Collection
+from lycosa.frontier.domain_clock import BUSY, DomainClock
 from lycosa.frontier.politeness import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
-
-BUSY = 2**62
-"""Instead of a time: until a fetch that is under way has ended."""
 
 _TIDY_FROM = 4_096
 
@@ -72,33 +64,6 @@ class HostClock:
     burst: int = 0
     owed: int = 0
     rested_at: int = 0
-
-
-@dataclass(slots=True)
-class DomainClock:
-    """`resting`: when each of the places that rest is free again, ascending. `line`: hosts that wait for a place."""
-
-    not_before: int = 0
-    in_flight: int = 0
-    resting: list[int] = field(default_factory=list)
-    line: deque[int] | None = None
-
-    def ready_at(self, places: int) -> int:
-        """When a place is free at the earliest."""
-        spare = places - 1 - self.in_flight
-        if spare < 0:
-            return BUSY
-        taken = len(self.resting) - spare
-        return max(self.not_before, self.resting[taken - 1]) if taken > 0 else self.not_before
-
-    def rests_until(self) -> int:
-        return max(self.not_before, self.resting[-1] if self.resting else 0)
-
-    def rest(self, until: int, places: int) -> None:
-        """A place rests. Of more than there are, the first to be free again counts no more."""
-        insort(self.resting, until)
-        if len(self.resting) > places:
-            del self.resting[0]
 
 
 class Clocks:
@@ -273,25 +238,22 @@ class Clocks:
         Of the many hosts of a large domain only the line's first needs a place in the frontier's own queue: else all of
         them come up, to be sent away again, each time the domain is free.
         """
-        place = self._domain(domain)
-        if place.line is None:
-            place.line = deque()
-        place.line.append(host_key)
+        self._domain(domain).park(host_key)
+
+    def has_line(self, domain: str) -> bool:
+        """Whether a host waits in the domain's line."""
+        place = self._domains.get(domain)
+        return place is not None and place.line is not None
 
     def unpark(self, domain: str) -> int | None:
         """Take the first host out of the domain's line; None: nobody waits."""
         place = self._domains.get(domain)
-        if place is None or place.line is None:
-            return None
-        first = place.line.popleft()
-        if not place.line:
-            place.line = None
-        return first
+        return place.unpark() if place is not None else None
 
     def tidy(self, now: int) -> None:
         """Forget what neither rests nor is in use. Called by itself whenever the clocks have doubled."""
         self._hosts = {key: host for key, host in self._hosts.items() if host.in_flight or max(host.ready_at, host.rested_at) > now}
-        self._domains = {name: place for name, place in self._domains.items() if _in_use(place, now)}
+        self._domains = {name: place for name, place in self._domains.items() if place.in_use(now)}
         self._tidy_at = max(_TIDY_FROM, 2 * len(self))
 
     def _left(self, host: HostClock, place: DomainClock, address: str) -> None:
@@ -334,7 +296,3 @@ class Clocks:
         if place is None:
             place = self._domains[domain] = DomainClock()
         return place
-
-
-def _in_use(place: DomainClock, now: int) -> bool:
-    return bool(place.in_flight or place.line or place.rests_until() > now)

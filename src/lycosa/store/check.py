@@ -12,18 +12,24 @@ import polars as pl
 
 from lycosa.archive.members import Damage
 from lycosa.archive.reader import read_exchanges
-from lycosa.core.errors import ArchiveError, WorkspaceError
+from lycosa.core.errors import ArchiveError
+from lycosa.store.check_log import check_counters, check_log
 from lycosa.store.check_tables import check_tables
 from lycosa.store.claim import DATA, WARC_NAME, folder_numbers
+from lycosa.store.entry import DataFile, entry_path
+from lycosa.store.files import ENTRY, scan_file
 from lycosa.store.findings import ERROR, NOTE, WARNING, Finding, Report
 from lycosa.store.live import LiveTables
-from lycosa.store.log import FOLDER, DataFile, Entry, entry_path
+from lycosa.store.plan import BASE, DELTA
 from lycosa.store.schema import SORT, TABLES
-from lycosa.store.state import LogState
+from lycosa.store.state import LiveFile, LogState
 from lycosa.store.storage import LocalStorage
 from lycosa.store.tables import polars_schema
+from lycosa.store.visible import is_excluded
 from lycosa.store.workspace import Workspace
+from lycosa.url.scope import hostname
 
+_SLICE_ROWS = 500_000
 KEY_SAMPLE = 100_000
 """URLs a table whose keys and partition are computed again; more are sampled evenly."""
 
@@ -34,13 +40,14 @@ def verify(workspace: Workspace, *, deep: bool = False, key_sample: int | None =
     A workspace that is being crawled can be checked: what is appended meanwhile is not looked at.
     """
     report = Report()
-    state, entries = _check_log(workspace, report)
+    state, entries = check_log(workspace, report)
     whole = _check_table_files(workspace.storage, state, report)
-    _check_archives(workspace.storage, entries, report, deep=deep)
+    _check_archives(workspace.storage, state, report, deep=deep)
     _check_leftovers(workspace.storage, state, report)
-    _check_counters(entries, report)
+    check_counters(entries, report)
     if whole:
         live = LiveTables(workspace, state)
+        _check_exclusions(workspace.storage, state, report)
         report.findings.extend(check_tables(live, workspace, key_sample))
         if deep:
             report.findings.extend(_check_records(live, workspace.storage, state))
@@ -48,41 +55,6 @@ def verify(workspace: Workspace, *, deep: bool = False, key_sample: int | None =
         report.add(ERROR, "tables", "what the tables say was not checked", "mend the files above first, then check again")
     report.findings.sort(key=lambda finding: (ERROR, WARNING, NOTE).index(finding.severity))
     return report
-
-
-def _check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entry]]:
-    """Fold as much of the log as is whole; what follows a fault cannot be trusted and is not looked at."""
-    state, entries = LogState(workspace.log), []
-    numbers = workspace.log.numbers()
-    while True:
-        number = state.head + 1
-        try:
-            entry = workspace.log.read(number)
-            if entry is None:
-                break
-            state.fold(entry)
-        except WorkspaceError as error:
-            unread = sum(other > number for other in numbers)
-            report.add(ERROR, entry_path(number), str(error), f"restore it from a backup; {unread} later entries were not read")
-            break
-        entries.append(entry)
-        for partition in entry.partitions:
-            if not 0 <= partition < workspace.partitions:
-                report.add(ERROR, entry_path(number), f"it claims partition {partition}, which does not exist", "restore it from a backup")
-    later = [number for number in numbers if number > state.head + 1]
-    if later and entry_path(state.head + 1) not in {finding.where for finding in report.findings}:
-        missing = entry_path(state.head + 1)
-        report.add(
-            ERROR,
-            missing,
-            f"it is missing, but entry {later[0]} is there",
-            "restore it from a backup: later entries do not count without it",
-        )
-    named = {f"{number:08d}.json" for number in numbers}
-    for name in set(workspace.storage.names(FOLDER)) - named:
-        report.add(NOTE, f"{FOLDER}/{name}", "it is not a log entry and is ignored", "remove it if you like")
-    report.counts["log entries"] = state.head
-    return state, entries
 
 
 def _check_table_files(storage: LocalStorage, state: LogState, report: Report) -> bool:
@@ -98,9 +70,8 @@ def _check_table_files(storage: LocalStorage, state: LogState, report: Report) -
             seen[file.path] += 1
             report.counts["table files"] += 1
             report.counts[f"{table} rows"] += file.rows
-            problem = _file_problem(storage, DataFile(file.path, file.rows, file.bytes, file.digest)) or _table_problem(
-                storage.path(file.path), table, file.rows
-            )
+            problem = _file_problem(storage, DataFile(file.path, file.rows, file.bytes, file.digest))
+            problem = problem or _table_problem(storage.path(file.path), table, file)
             if problem:
                 report.add(ERROR, file.path, problem, _RESTORE)
     for path, times in seen.items():
@@ -123,7 +94,7 @@ def _file_problem(storage: LocalStorage, file: DataFile, *, content: bool = True
     return ""
 
 
-def _table_problem(path: str, table: str, rows: int) -> str:
+def _table_problem(path: str, table: str, file: LiveFile) -> str:
     try:
         frame = pl.scan_parquet(path, glob=False)
         schema = frame.collect_schema()
@@ -133,33 +104,51 @@ def _table_problem(path: str, table: str, rows: int) -> str:
                 return f"its column {name} has the type {schema[name]}, not {kind}"
         if tuple(schema.names()[: len(SORT)]) != SORT:
             return f"it does not start with the columns {', '.join(SORT)}"
-        keys = frame.select(pl.struct(SORT).alias("key")).collect()["key"]
+        if file.merged and schema.get(ENTRY) != pl.Int64():
+            return f"it was merged, but has no column {ENTRY}"
+        return _rows_problem(frame, file)
     except (pl.exceptions.PolarsError, OSError) as error:
         return f"it cannot be read: {str(error).partition(chr(10))[0]}"
-    if len(keys) != rows:
-        return f"it has {len(keys)} rows, the log says {rows}"
-    return "" if keys.is_sorted() else f"its rows are not sorted by {', '.join(SORT)}"
 
 
-def _check_archives(storage: LocalStorage, entries: list[Entry], report: Report, *, deep: bool) -> None:
-    for entry in entries:
-        for file in (*entry.warcs, *entry.indexes):
-            report.counts["archive files"] += 1
-            problem = _file_problem(storage, file, content=deep)
-            if problem:
-                report.add(ERROR, file.path, problem, _RESTORE)
+def _rows_problem(frame: pl.LazyFrame, file: LiveFile) -> str:
+    rows = frame.select(pl.len()).collect().item()
+    if rows != file.rows:
+        return f"it has {rows} rows, the log says {file.rows}"
+    last = pl.DataFrame()
+    for start in range(0, rows, _SLICE_ROWS):
+        part = frame.slice(start, _SLICE_ROWS).select(*SORT, *([ENTRY] if file.merged else [])).collect()
+        if file.merged and not part[ENTRY].is_between(1, file.entry).all():
+            return f"it holds rows of entries later than {file.entry}, which it stands for"
+        if not pl.concat([last, part.select(SORT)]).to_struct().is_sorted():
+            return f"its rows are not sorted by {', '.join(SORT)}"
+        last = part.select(SORT).tail(1)
+    return ""
+
+
+def _check_archives(storage: LocalStorage, state: LogState, report: Report, *, deep: bool) -> None:
+    for path, file in (*state.warcs.items(), *state.indexes.items()):
+        report.counts["archive files"] += 1
+        problem = _file_problem(storage, DataFile(path, 0, file.bytes, file.digest), content=deep)
+        if problem:
+            report.add(ERROR, path, problem, _RESTORE)
 
 
 def _check_leftovers(storage: LocalStorage, state: LogState, report: Report) -> None:
     """Folders and files that no entry names: harmless, or waiting for replay."""
     named = {file.path for files in state.files.values() for file in files} | set(state.warcs)
+    for top in (BASE, DELTA):
+        report.counts["files replaced or never named"] += sum(path not in named for path in storage.files_below(top))
+    for path in sorted(state.retired):
+        if storage.size(path) is not None:
+            report.add(NOTE, path, "a purge replaced it and was stopped before it deleted it", "purge again, or wait for the next sweep")
     for name in storage.names(DATA):
         numbers = folder_numbers(name)
         if numbers is None or numbers[0] not in state.claims:
             report.add(WARNING, f"{DATA}/{name}", "no claim of the log made it", "it is ignored; remove it if you know where it came from")
             continue
         path = f"{DATA}/{name}/{WARC_NAME}"
-        if path in named or not storage.size(path):
+        if path in named or path in state.retired or not storage.size(path):
             continue
         claim = state.claims[numbers[0]]
         if state.holds(numbers[0]):
@@ -172,14 +161,14 @@ def _check_leftovers(storage: LocalStorage, state: LogState, report: Report) -> 
             report.counts["replayed archives"] += 1
 
 
-def _check_counters(entries: list[Entry], report: Report) -> None:
-    """A counter that bears a table's name counts the rows that its commit added to that table."""
-    for entry in entries:
-        for table in TABLES.keys() & entry.counters.keys():
-            counted, rows = entry.counters[table], sum(file.rows for file in entry.files.get(table, ()))
-            if counted != rows:
-                what = f"it counts {counted} {table}, its files hold {rows} rows"
-                report.add(ERROR, entry_path(entry.number), what, "report this: the counts must add up")
+def _check_exclusions(storage: LocalStorage, state: LogState, report: Report) -> None:
+    """What is excluded and still there: nobody sees it, but its bytes are on the disk."""
+    for name, table in TABLES.items():
+        hidden = is_excluded(state.exclusions, name)
+        files = state.files.get(name, []) if hidden is not None else []
+        rows = sum(scan_file(storage, table, file).select(hidden.sum()).collect().item() for file in files if hidden is not None)
+        if rows:
+            report.add(NOTE, name, f"rows that an exclusion names, stored and invisible: {rows:,}", "purge to remove them from the disk")
 
 
 def _check_records(live: LiveTables, storage: LocalStorage, state: LogState) -> Iterator[Finding]:
@@ -191,7 +180,8 @@ def _check_records(live: LiveTables, storage: LocalStorage, state: LogState) -> 
         found = {}
         try:
             for stored in read_exchanges(storage.path(path), relative_path=path, on_damage=damages.append):
-                found[stored.visit.record_id] = (stored.visit.warc_offset, stored.visit.warc_length)
+                if not state.excluded(stored.exchange.url, hostname(stored.exchange.url)):
+                    found[stored.visit.record_id] = (stored.visit.warc_offset, stored.visit.warc_length)
         except (ArchiveError, OSError) as error:
             yield Finding(ERROR, path, f"it cannot be read: {error}", _RESTORE)
             continue

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lycosa.core.errors import ClaimLost, WorkspaceError
-from lycosa.store.log import CLAIM, COMMIT, FOLDER, RELEASE, DataFile, Entry, Log, new_attempt
+from lycosa.store.entry import CLAIM, COMMIT, FOLDER, RELEASE, DataFile, Entry, new_attempt
+from lycosa.store.log import EntriesGone, Log
+from lycosa.store.snapshot import INTERVAL, write_snapshot
 from lycosa.store.state import LogState
 from lycosa.store.storage import LocalStorage
 
@@ -78,8 +81,8 @@ class Claim:
         """Claims in a row before this one that ended without a commit: from two on, parse in a child process."""
 
     def check(self) -> None:
-        """Read the log on. Raises ClaimLost if a later claim outranks this one."""
-        self.state.refresh()
+        """Read the log on. Raises ClaimLost if a later claim outranks this one, or this worker was out of touch for days."""
+        self._read_on()
         self.state.require(self.entry)
 
     def orphans(self) -> list[Orphan]:
@@ -95,7 +98,7 @@ class Claim:
                 continue
             (claim, number), path = numbers, f"{DATA}/{name}/{WARC_NAME}"
             info = self.state.claims.get(claim)
-            if claim == self.entry or info is None or path in self.state.warcs:
+            if claim == self.entry or info is None or path in self.state.warcs or path in self.state.retired:
                 continue
             if not (info.partitions & self.partitions) - self.state.orphans_used.get(path, set()):
                 continue
@@ -143,7 +146,7 @@ class Claim:
             ClaimLost: a later claim outranks this one; nothing was committed.
             OSError: storage failed. The same call may be made again: it finds out whether the first one counted.
         """
-        for entry in self.state.refresh():
+        for entry in self._read_on():
             if entry.attempt == folder.attempt:
                 return entry.number
         self.state.require(self.entry)
@@ -160,8 +163,8 @@ class Claim:
             claim=self.entry,
             worker=self.worker,
             files=files,
-            warcs=(self._seal(warc),) if warc else (),
-            indexes=(self._seal(cdxj),) if cdxj else (),
+            warcs=(seal(self._storage, warc),) if warc else (),
+            indexes=(seal(self._storage, cdxj),) if cdxj else (),
             orphans=tuple(orphans_used),
             inbox=tuple(inbox),
             applied=dict(applied or {}),
@@ -184,16 +187,16 @@ class Claim:
         except ClaimLost:
             return
 
+    def _read_on(self) -> list[Entry]:
+        try:
+            return self.state.refresh()
+        except EntriesGone as error:
+            raise ClaimLost(f"claim {self.entry} was out of touch for days: {error}; claim anew") from None
+
     def _write(self, folder: DataFolder, table: str, buffer: Buffer) -> DataFile:
         path = f"{folder.relative}/{table}.parquet"
         buffer.write(self._storage.path(path))
-        return self._seal(path, buffer.rows)
-
-    def _seal(self, path: str, rows: int = 0) -> DataFile:
-        """Put a file on disk and note its size and digest."""
-        self._storage.sync(path)
-        size = self._storage.size(path)
-        return DataFile(path, rows, size or 0, self._storage.digest(path))
+        return seal(self._storage, path, buffer.rows)
 
 
 def folder_numbers(name: str) -> tuple[int, int] | None:
@@ -202,12 +205,25 @@ def folder_numbers(name: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def seal(storage: LocalStorage, path: str, rows: int = 0, as_of: int = 0) -> DataFile:
+    """Put a file on disk and note its size and digest, as an entry names it."""
+    storage.sync(path)
+    return DataFile(path, rows, storage.size(path) or 0, storage.digest(path), as_of)
+
+
+class NotLive(WorkspaceError):
+    """A file that the entry would replace has been replaced by somebody else: nothing was written, the job may be done anew."""
+
+
 def append(state: LogState, draft: Entry) -> Entry:
     """Append an entry by the protocol's rule: only having read all before it, only while it may be written.
 
+    Every 100th is followed by a snapshot.
+
     Raises:
         ClaimLost: the draft's claim was outranked.
-        WorkspaceError: a file that it replaces is no longer live, or the log is damaged.
+        NotLive: a file that it replaces is no longer live.
+        WorkspaceError: the log is damaged.
     """
 
     def admit() -> None:
@@ -215,7 +231,7 @@ def append(state: LogState, draft: Entry) -> Entry:
             state.require(draft.claim)
         objection = state.objection(draft)
         if objection:
-            raise WorkspaceError(f"the entry was not written: {objection}; read the log again and start the job anew")
+            raise NotLive(f"the entry was not written: {objection}; read the log again and start the job anew")
 
     def on_newer(entry: Entry) -> None:
         state.fold(entry)
@@ -224,6 +240,10 @@ def append(state: LogState, draft: Entry) -> Entry:
     admit()
     entry = state.log.append(draft, seen=state.head, on_newer=on_newer)
     state.fold(entry)
+    if entry.number % INTERVAL == 0:
+        # The entry counts already, whatever becomes of the snapshot; the next hundred has its own.
+        with suppress(OSError):
+            write_snapshot(state.log.storage, entry.number, state.attempts, state.document())
     return entry
 
 

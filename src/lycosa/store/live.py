@@ -1,27 +1,29 @@
 """The live rows of the tables: what the log's files say, outdated rows left out.
 
 Within a key the later entry wins, and within an entry the later row. Files are read in the order of their entries, so a
-scan's own order is that order. Everything is lazy: a query reads the files, columns and row groups that it needs.
+scan's own order is that order; rows that a merge has folded together come in the order of their keys, at the place of the last
+of them. What an exclusion names is not there. Everything is lazy: a query reads the files, columns and row groups that it needs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
-from operator import or_
 
 import polars as pl
 
 from lycosa.core.errors import UsageError, WorkspaceError
-from lycosa.store.schema import TABLES, Table
+from lycosa.store.files import ENTRY, Source, in_key_order, scan_file
+from lycosa.store.plan import base_place
+from lycosa.store.rank import SOURCE, not_outranked, unapplied
+from lycosa.store.schema import SORT, TABLES, Table
 from lycosa.store.state import LiveFile, LogState
 from lycosa.store.storage import LocalStorage
 from lycosa.store.tables import polars_schema
+from lycosa.store.visible import is_excluded
 from lycosa.store.workspace import Workspace
 
-ENTRY = "entry"
-_SOURCE = ("host_key", "url_key")
+_BATCH_BYTES = 48 * 2**20
 
 
 class LiveTables:
@@ -42,7 +44,7 @@ class LiveTables:
         """
         table = _table(name)
         if name == "links":
-            rows = self._all(table).join(self._newest_parses(), on=[*_SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
+            rows = self._all(table).join(self._newest_parses(), on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
         elif name == "found":
             rows = self._unapplied(self._all(table))
         elif table.key:
@@ -56,9 +58,10 @@ class LiveTables:
         return self._all(_table(name))
 
     def batches(self, name: str, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
-        """The live rows of a table, one data file after the other, in the order of their entries; no empty ones.
+        """The live rows of a table in the order of a scan, one data file after the other, large files in parts; no empty ones.
 
-        For what must go through all of a large table: memory holds one file's rows and the keys of the table.
+        Memory holds one file's rows, at most some 50 MB of them, and for tables with a key the keys of the table; `ordered` needs
+        less.
         """
         table = _table(name)
         chosen = list(columns or table.names)
@@ -70,14 +73,56 @@ class LiveTables:
             live = pl.concat(keys).unique(subset=list(table.key), keep="last").select("file", "row").collect() if keys else pl.DataFrame()
             rows = {place: part["row"].sort() for (place,), part in live.partition_by("file", as_dict=True).items()} if keys else {}
             for place, file in enumerate(files):
-                if place in rows:
-                    yield self._file(table, file).select(chosen).collect()[rows[place]]
+                for start, part in self._parts(table, file, chosen):
+                    inside = rows.get(place, pl.Series(dtype=pl.UInt32))
+                    inside = inside.filter(inside.is_between(start, start + part.height - 1))
+                    if inside.len():
+                        yield part[inside - start]
             return
         keep = self._keep(name)
         for file in files:
-            frame = keep(self._file(table, file)).select(chosen).collect()
-            if frame.height:
-                yield frame
+            for _, part in self._parts(table, file, (*table.names, ENTRY)):
+                frame = keep(part.lazy()).select(chosen).collect()
+                if frame.height:
+                    yield frame
+
+    def ordered(self, name: str, columns: Sequence[str] = (), *, memory_bytes: int = _BATCH_BYTES) -> Iterator[pl.DataFrame]:
+        """The live rows of a table by (partition, host_key, url_key), with about `memory_bytes` of rows in memory, however large it is.
+
+        All rows of a key come in one frame. `columns` as they are wanted; others are not read. Of `links`, the keys of all
+        sources are held besides.
+        """
+        table = _table(name)
+        chosen = list(columns or table.names)
+        needed = {*SORT, *table.key, *chosen} | {"links": {"found_at"}, "pages": {"fetched_at"}}.get(name, set())
+        read = [column for column in table.names if column in needed | self._named_by_exclusions(table)]
+        hidden = is_excluded(self.state.exclusions, name)
+        newest = self._newest_parses().collect() if name == "links" else None
+        for frame in in_key_order(self._storage, table, sources(self.state.files.get(name, [])), memory_bytes, read):
+            rows = frame if hidden is None else frame.filter(~hidden)
+            if newest is not None:
+                rows = rows.join(newest, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
+            elif name == "pages":
+                rows = rows.filter(pl.struct(table.key).is_last_distinct())
+            else:
+                rows = not_outranked(table, rows, self.state.applied)
+            if rows.height:
+                yield rows.select(chosen)
+
+    def changes(self, name: str, after: int, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+        """Rows that came with entries later than `after`, in a scan's order, in parts; for followers, that upsert by key.
+
+        Rows that were outranked since may be among them or not. Last column: `entry`. After a merge its file is looked through
+        for such rows by its row groups, and older rows of it are not given again.
+        """
+        table = _table(name)
+        chosen = [*(columns or table.names), ENTRY]
+        for file in self.state.files.get(name, []):
+            if file.entry <= after:
+                continue
+            for _, part in self._parts(table, file, chosen, only=pl.col(ENTRY) > after):
+                if part.height:
+                    yield part
 
     def sql(self, query: str) -> pl.DataFrame:
         """The answer to an SQL query (Polars' dialect) over the live tables.
@@ -102,22 +147,36 @@ class LiveTables:
         return pl.concat(parts) if len(parts) > 1 else parts[0]
 
     def _file(self, table: Table, file: LiveFile) -> pl.LazyFrame:
-        """One file's rows and their entry; columns that it is too old to have are null."""
-        rows = pl.scan_parquet(
-            self._storage.path(file.path),
-            schema=polars_schema(table),
-            missing_columns="insert",
-            extra_columns="ignore",
-            glob=False,
-            hive_partitioning=False,
-        )
-        return rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
+        """One file's visible rows and their entries."""
+        rows = scan_file(self._storage, table, file)
+        hidden = is_excluded(self.state.exclusions, table.name)
+        return rows if hidden is None else rows.filter(~hidden)
+
+    def _parts(
+        self, table: Table, file: LiveFile, columns: Sequence[str], only: pl.Expr | None = None
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
+        """(place of the first row, rows) of a file's visible rows, some 50 MB in memory at a time."""
+        rows = self._file(table, file) if only is None else self._file(table, file).filter(only)
+        rows = rows.select(columns)
+        step = max(1_000, _BATCH_BYTES // 6 * file.rows // max(1, file.bytes))
+        if step >= file.rows:
+            yield 0, rows.collect()
+            return
+        for start in range(0, file.rows, step):
+            part = rows.slice(start, step).collect()
+            if not part.height:
+                return
+            yield start, part
+
+    def _named_by_exclusions(self, table: Table) -> set[str]:
+        hidden = is_excluded(self.state.exclusions, table.name)
+        return set() if hidden is None else set(hidden.meta.root_names())
 
     def _keep(self, name: str) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
         """What leaves the live rows of a table without a key, or of a part of it."""
         if name == "links":
             newest = self._newest_parses().collect().lazy()
-            return lambda rows: rows.join(newest, on=[*_SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
+            return lambda rows: rows.join(newest, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
         if name == "found":
             return self._unapplied
         return lambda rows: rows
@@ -127,21 +186,35 @@ class LiveTables:
         links replaces the set with nothing, a redirect (which has no page) with its target."""
         seen = pl.concat(
             [
-                self._all(TABLES["pages"]).select(*_SOURCE, ENTRY, pl.col("fetched_at").alias("found_at")),
-                self._all(TABLES["links"]).select(*_SOURCE, ENTRY, "found_at").unique(),
+                self._all(TABLES["pages"]).select(*SOURCE, ENTRY, pl.col("fetched_at").alias("found_at")),
+                self._all(TABLES["links"]).select(*SOURCE, ENTRY, "found_at").unique(),
             ]
         )
-        latest = seen.group_by(_SOURCE).agg(pl.col(ENTRY).max())
-        return seen.join(latest, on=[*_SOURCE, ENTRY], how="semi").group_by(*_SOURCE, ENTRY).agg(pl.col("found_at").max())
+        latest = seen.group_by(SOURCE).agg(pl.col(ENTRY).max())
+        return seen.join(latest, on=[*SOURCE, ENTRY], how="semi").group_by(*SOURCE, ENTRY).agg(pl.col("found_at").max())
 
     def _unapplied(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        by_cursor: dict[int, list[int]] = {}
-        for partition, cursor in self.state.applied.items():
-            by_cursor.setdefault(cursor, []).append(partition)
-        if not by_cursor:
-            return rows
-        read = [pl.col("partition").is_in(partitions) & (pl.col(ENTRY) <= cursor) for cursor, partitions in by_cursor.items()]
-        return rows.filter(~reduce(or_, read))
+        return rows.filter(unapplied(self.state.applied))
+
+
+def sources(files: Sequence[LiveFile]) -> list[Source]:
+    """Files of a table, as the log has them, as sources to merge: a collection's base files follow each other by key."""
+    base: dict[tuple[str, int], list[LiveFile]] = {}
+    found: list[tuple[int, Source]] = []
+    for file in files:
+        place = base_place(file.path)
+        if place is None:
+            found.append((file.entry, Source((file,))))
+        else:
+            base.setdefault((place[0], file.entry), []).append(file)
+    for (_, entry), parts in base.items():
+        found.append((entry, Source(tuple(sorted(parts, key=_first_partition)))))
+    return [source for _, source in sorted(found, key=lambda item: item[0])]
+
+
+def _first_partition(file: LiveFile) -> int:
+    place = base_place(file.path)
+    return place[1] if place else 0
 
 
 def _table(name: str) -> Table:

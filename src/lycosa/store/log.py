@@ -3,70 +3,34 @@
 The rule that everything rests on: entry N+1 may be created only by a process that has read all entries up to N. So
 whoever writes an entry has seen every claim and every commit before it, and can say whether it may still write.
 Order is the log's, never the clock's; `at` is there for people.
+
+Old entries are deleted (`lycosa.store.sweep`), never without leaving the snapshot of their hundred, or its first line, behind. So a
+number without a file means "not written yet" exactly if the snapshot of its hundred is not there: one look at a name.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.store.entry import FOLDER, KINDS, Entry, decode_entry, encode_entry, entry_path
+from lycosa.store.snapshot import INTERVAL, snapshot_path, wrote
 from lycosa.store.storage import LocalStorage
 
-FOLDER = "log"
-CLAIM, COMMIT, RELEASE, MERGE = "claim", "commit", "release", "merge"
-KINDS = frozenset({CLAIM, COMMIT, RELEASE, MERGE})
-"""The kinds of entry of workspace format 1, closed: a further kind is a further format. A merge replaces files and changes no fact."""
-
-_HIGHEST_PARTITION = 2**16 - 1
 _NAME = re.compile(r"^(\d{8,})\.json$")
 
 
-@dataclass(slots=True, frozen=True)
-class DataFile:
-    """A file that an entry makes count. `rows` is 0 for files without rows (WARC, CDXJ).
-
-    `as_of` is the entry whose place its rows have; 0: the entry that names the file. A merge names the last entry that it folded.
-    """
-
-    path: str  # relative to the workspace
-    rows: int
-    bytes: int
-    digest: str  # xxh3_128 of the file's bytes, hexadecimal
-    as_of: int = 0
-
-
-@dataclass(slots=True, frozen=True)
-class Entry:
-    """One log entry. `number` is its place; 0 while it has none. `claim` is the claim it was written under (a claim's own number)."""
-
-    kind: str
-    attempt: str
-    at: str  # ISO 8601, UTC
-    number: int = 0
-    claim: int = 0
-    worker: str = ""
-    partitions: tuple[int, ...] = ()  # claim: those taken
-    files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)  # table -> files
-    warcs: tuple[DataFile, ...] = ()
-    indexes: tuple[DataFile, ...] = ()  # CDXJ beside the WARCs
-    replaces: tuple[str, ...] = ()  # paths of table files that stop counting
-    orphans: tuple[str, ...] = ()  # WARCs of earlier claims whose exchanges are in this commit
-    inbox: tuple[str, ...] = ()  # names of inbox files applied in this commit
-    applied: Mapping[int, int] = field(default_factory=dict)  # partition -> entry up to which its found rows are applied
-    counters: Mapping[str, int] = field(default_factory=dict)  # increments
-    settings: Mapping[str, Any] = field(default_factory=dict)  # claim: collection -> the settings in force
+class EntriesGone(WorkspaceError):
+    """The entry after the last one that was read has been deleted: start again from the newest snapshot (`Workspace.state`)."""
 
 
 class Log:
     """The entries of one workspace. `head` is nothing it keeps: ask `entries`."""
 
     def __init__(self, storage: LocalStorage) -> None:
-        self._storage = storage
+        self.storage = storage
 
     def read(self, number: int) -> Entry | None:
         """The entry of that number, or None if there is none yet.
@@ -74,19 +38,30 @@ class Log:
         Raises:
             WorkspaceError: the file is not an entry that this program understands.
         """
-        content = self._storage.read(entry_path(number))
+        content = self.storage.read(entry_path(number))
         return None if content is None else decode_entry(content, number)
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """All entries after that number, in order, up to the first number that is free."""
+        """All entries after that number, in order, up to the first number that is free. Called at every commit: lists no folder.
+
+        Raises:
+            EntriesGone: the next one was there and has been deleted.
+        """
         found: list[Entry] = []
-        while (entry := self.read(after + len(found) + 1)) is not None:
+        while True:
+            number = after + len(found) + 1
+            entry = self.read(number)
+            if entry is None and self._was_written(number):
+                entry = self.read(number)  # written since we looked, or deleted
+                if entry is None:
+                    raise EntriesGone(_GONE.format(entry_path(number)))
+            if entry is None:
+                return found
             found.append(entry)
-        return found
 
     def numbers(self) -> list[int]:
         """The numbers of the files in the log's folder, sorted: what a check compares with `entries`."""
-        matches = (_NAME.match(name) for name in self._storage.names(FOLDER))
+        matches = (_NAME.match(name) for name in self.storage.names(FOLDER))
         return sorted(int(match[1]) for match in matches if match)
 
     def append(self, draft: Entry, *, seen: int, on_newer: Callable[[Entry], None]) -> Entry:
@@ -97,6 +72,7 @@ class Log:
         (`ClaimLost`, …) if the draft may no longer be written: then nothing was.
 
         Raises:
+            EntriesGone: the caller was away for so long that entries it never read are deleted.
             WorkspaceError: an entry in the way cannot be read.
             OSError: storage failed and the entry is not there.
         """
@@ -108,7 +84,8 @@ class Log:
             entry = replace(draft, number=number, claim=draft.claim or number)
             failure: OSError | None = None
             try:
-                if self._storage.create(entry_path(number), encode_entry(entry)):
+                if self.storage.create(entry_path(number), encode_entry(entry)):
+                    self._require_counted(entry)
                     return entry
             except OSError as error:
                 failure = error
@@ -116,148 +93,28 @@ class Log:
             # whose answer was lost.
             present = self.read(number)
             if present is not None and present.attempt == draft.attempt:
-                self._storage.sync_folder(FOLDER)
+                self.storage.sync_folder(FOLDER)
                 return present
             if present is None:
+                if self._was_written(number):
+                    raise EntriesGone(_GONE.format(entry_path(number)))
                 raise failure or WorkspaceError(f"{entry_path(number)} was there and is gone: somebody deletes files in the log's folder")
             on_newer(present)
 
+    def _was_written(self, number: int) -> bool:
+        """Whether that entry was ever written, if its file is not there."""
+        return self.storage.size(snapshot_path(_hundred(number))) is not None
 
-def entry_path(number: int) -> str:
-    """`log/00000042.json`."""
-    return f"{FOLDER}/{number:08d}.json"
-
-
-def new_attempt() -> str:
-    """An id by which a writer knows its own entry again."""
-    return uuid.uuid4().hex
-
-
-def encode_entry(entry: Entry) -> bytes:
-    """An entry as JSON; empty fields are left out, partitions are written as ranges."""
-    document: dict[str, Any] = {
-        "kind": entry.kind,
-        "number": entry.number,
-        "attempt": entry.attempt,
-        "claim": entry.claim,
-        "at": entry.at,
-        "worker": entry.worker,
-        "partitions": _ranges(entry.partitions),
-        "files": {table: [_file_out(file) for file in files] for table, files in entry.files.items()},
-        "warcs": [_file_out(file) for file in entry.warcs],
-        "indexes": [_file_out(file) for file in entry.indexes],
-        "replaces": list(entry.replaces),
-        "orphans": list(entry.orphans),
-        "inbox": list(entry.inbox),
-        "applied": {str(partition): number for partition, number in entry.applied.items()},
-        "counters": dict(entry.counters),
-        "settings": dict(entry.settings),
-    }
-    kept = {key: value for key, value in document.items() if key in _REQUIRED or value not in ("", [], {})}
-    return (json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+    def _require_counted(self, entry: Entry) -> None:
+        """A process may be stopped for days between looking and writing, and write into a hole, where nobody reads. Raises
+        EntriesGone then, and takes the entry back."""
+        if self._was_written(entry.number) and not wrote(self.storage, _hundred(entry.number), entry.number, entry.attempt):
+            self.storage.remove(entry_path(entry.number))
+            raise EntriesGone(_GONE.format(entry_path(entry.number)))
 
 
-def decode_entry(content: bytes, number: int) -> Entry:
-    """The inverse of `encode_entry`.
-
-    Raises:
-        WorkspaceError: not JSON, an unknown kind or field, a missing or mistyped one, another number than its name says.
-    """
-    where = entry_path(number)
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        raise WorkspaceError(
-            f"{where} is damaged: it is not JSON; restore it from a backup, or run `lycosa check` to see what it held"
-        ) from None
-    if not isinstance(document, dict):
-        raise WorkspaceError(f"{where} is damaged: it is not a JSON object; run `lycosa check`")
-    kind = str(document.get("kind"))
-    unknown = sorted(set(document) - _FIELDS)
-    if kind not in KINDS or unknown:
-        what = f"the kind {kind!r}" if kind not in KINDS else f"the field {unknown[0]!r}"
-        raise WorkspaceError(
-            f"{where} has {what}, which this program does not know: a newer Lycosa wrote it; upgrade with `pip install -U lycosa`"
-        )
-    try:
-        entry = Entry(
-            kind=kind,
-            attempt=_text(document["attempt"]),
-            at=_text(document["at"]),
-            number=_integer(document["number"]),
-            claim=_integer(document["claim"]),
-            worker=_text(document.get("worker", "")),
-            partitions=_partitions(_list(document.get("partitions", []))),
-            files={table: tuple(map(_file_in, _list(files))) for table, files in _object(document.get("files", {})).items()},
-            warcs=tuple(map(_file_in, _list(document.get("warcs", [])))),
-            indexes=tuple(map(_file_in, _list(document.get("indexes", [])))),
-            replaces=tuple(map(_text, _list(document.get("replaces", [])))),
-            orphans=tuple(map(_text, _list(document.get("orphans", [])))),
-            inbox=tuple(map(_text, _list(document.get("inbox", [])))),
-            applied={int(partition): _integer(number) for partition, number in _object(document.get("applied", {})).items()},
-            counters={name: _integer(count) for name, count in _object(document.get("counters", {})).items()},
-            settings=_object(document.get("settings", {})),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WorkspaceError(f"{where} is damaged: {type(error).__name__}: {error}; run `lycosa check`") from None
-    if entry.number != number:
-        raise WorkspaceError(f"{where} says that it is entry {entry.number}: the log's files were renamed or copied; run `lycosa check`")
-    return entry
+_GONE = "{} was deleted, as entries are that a snapshot covers: read the log from the snapshot on"
 
 
-_REQUIRED = frozenset({"kind", "number", "attempt", "claim", "at"})
-_FIELDS = frozenset(Entry.__dataclass_fields__)
-
-
-def _file_out(file: DataFile) -> dict[str, Any]:
-    item: dict[str, Any] = {"path": file.path, "rows": file.rows, "bytes": file.bytes, "digest": file.digest}
-    return item | {"as_of": file.as_of} if file.as_of else item
-
-
-def _file_in(item: dict[str, Any]) -> DataFile:
-    return DataFile(
-        _text(item["path"]), _integer(item["rows"]), _integer(item["bytes"]), _text(item["digest"]), _integer(item.get("as_of", 0))
-    )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is not an object")
-    return value
-
-
-def _partitions(ranges: list[list[int]]) -> tuple[int, ...]:
-    found: list[int] = []
-    for first, last in ranges:
-        if not 0 <= _integer(first) <= _integer(last) <= _HIGHEST_PARTITION:
-            raise ValueError(f"{first} to {last} are no partitions")
-        found.extend(range(first, last + 1))
-    return tuple(found)
-
-
-def _ranges(partitions: tuple[int, ...]) -> list[list[int]]:
-    ranges: list[list[int]] = []
-    for partition in sorted(partitions):
-        if ranges and ranges[-1][1] == partition - 1:
-            ranges[-1][1] = partition
-        else:
-            ranges.append([partition, partition])
-    return ranges
+def _hundred(number: int) -> int:
+    return -(-number // INTERVAL) * INTERVAL

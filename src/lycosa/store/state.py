@@ -2,6 +2,7 @@
 
 A `LogState` is read-only knowledge of the log up to `head`; `refresh` reads what was appended since. It refuses a log that
 breaks its own rules (a commit under a claim that was outranked), because that is the one thing that must never be built on.
+A state that has read nothing yet starts from the newest snapshot.
 """
 
 from __future__ import annotations
@@ -12,18 +13,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lycosa.core.errors import ClaimLost, WorkspaceError
-from lycosa.store.log import CLAIM, COMMIT, RELEASE, DataFile, Entry, Log, entry_path
+from lycosa.store.entry import CLAIM, COMMIT, EXCLUDE, PURGE, RELEASE, DataFile, Entry, at_ms, entry_path, partitions_of, ranges_of
+from lycosa.store.exclusion import Exclusions
+from lycosa.store.log import EntriesGone, Log
+from lycosa.store.snapshot import INTERVAL, Snapshot, snapshots_newest_first
 
 
 @dataclass(slots=True, frozen=True)
 class LiveFile:
-    """A table file that counts. `entry` is the entry whose place its rows have: newer rows of a key outrank older ones."""
+    """A table file that counts. `entry` is the entry whose place its rows have: newer rows of a key outrank older ones.
+
+    Rows of a `merged` file have a last column `entry` that says which entry each came with; none is later than the file's.
+    """
 
     path: str
     rows: int
     bytes: int
     digest: str
     entry: int
+    merged: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class ArchiveFile:
+    """A WARC or CDXJ file that counts, and the entry that named it."""
+
+    entry: int
+    bytes: int
+    digest: str
 
 
 @dataclass(slots=True)
@@ -36,6 +53,7 @@ class ClaimInfo:
     partitions: frozenset[int]
     commits: int = 0
     released: bool = False
+    at_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -47,21 +65,33 @@ class LogState:
     holders: dict[int, int] = field(default_factory=dict)  # partition -> number of the claim that holds it
     claims: dict[int, ClaimInfo] = field(default_factory=dict)
     files: dict[str, list[LiveFile]] = field(default_factory=dict)  # table -> live files in the order of their entries
-    warcs: dict[str, int] = field(default_factory=dict)  # committed WARC -> entry
+    warcs: dict[str, ArchiveFile] = field(default_factory=dict)  # committed WARCs by path
+    indexes: dict[str, ArchiveFile] = field(default_factory=dict)  # the CDXJ beside them
+    retired: set[str] = field(default_factory=set)  # WARCs that a purge replaced: no orphans, should one still be there
+    exclusions: Exclusions = field(default_factory=Exclusions)
     orphans_used: dict[str, set[int]] = field(default_factory=dict)  # WARC -> partitions whose owners have replayed it
     inbox: set[str] = field(default_factory=set)  # names of applied inbox files
     applied: dict[int, int] = field(default_factory=dict)  # partition -> entry up to which found rows are applied
     counters: Counter[str] = field(default_factory=Counter)
     settings: dict[str, Any] = field(default_factory=dict)  # collection -> settings of the latest claim that named it
+    attempts: list[str] = field(default_factory=list)  # of the entries since the last multiple of 100, or of the hundred up to it
     _unfruitful: dict[int, int] = field(default_factory=dict)
 
     def refresh(self) -> list[Entry]:
-        """Read what was appended since `head`, fold it, and return it.
+        """Read what was appended since `head`, fold it, and return it (after a start from a snapshot: what came after that).
 
         Raises:
+            EntriesGone: entries that this state has not read are deleted; it stays as it is. Begin a new one.
             WorkspaceError: the log is damaged, of a newer format, or breaks its own rules.
         """
-        entries = self.log.entries(self.head)
+        if self.head == 0:
+            self._start()
+        try:
+            entries = self.log.entries(self.head)
+        except EntriesGone:
+            if self.head:
+                raise
+            raise WorkspaceError("the log's first entries are deleted and no snapshot can be read: run `lycosa check`") from None
         for entry in entries:
             self.fold(entry)
         return entries
@@ -83,8 +113,56 @@ class LogState:
             for partition in claim.partitions:
                 self.holders.pop(partition, None)
                 self._unfruitful[partition] = 0
+        elif entry.kind == EXCLUDE:
+            self.exclusions.add(entry.exclusions, entry.number)
         self._fold_files(entry)
+        if self.head % INTERVAL == 0:
+            self.attempts = []
+        self.attempts.append(entry.attempt)
         self.head = entry.number
+
+    def document(self) -> dict[str, Any]:
+        """Everything that the log says up to `head`, as JSON values: what a snapshot holds."""
+        holders: dict[int, list[int]] = {}
+        for partition, number in self.holders.items():
+            holders.setdefault(number, []).append(partition)
+        return {
+            "holders": {str(number): ranges_of(partitions) for number, partitions in sorted(holders.items())},
+            "claims": [
+                [claim.number, claim.worker, claim.at, ranges_of(claim.partitions), claim.commits, claim.released, claim.at_ms]
+                for claim in self.claims.values()
+            ],
+            "files": {
+                table: [[file.path, file.rows, file.bytes, file.digest, file.entry, file.merged] for file in files]
+                for table, files in self.files.items()
+                if files
+            },
+            "warcs": _archives_out(self.warcs),
+            "indexes": _archives_out(self.indexes),
+            "retired": sorted(self.retired),
+            "orphans_used": {path: ranges_of(partitions) for path, partitions in self.orphans_used.items()},
+            "inbox": sorted(self.inbox),
+            "applied": {str(partition): number for partition, number in sorted(self.applied.items())},
+            "counters": dict(sorted(self.counters.items())),
+            "settings": self.settings,
+            "exclusions": self.exclusions.rules,
+            "unfruitful": {str(partition): count for partition, count in sorted(self._unfruitful.items()) if count},
+        }
+
+    @classmethod
+    def from_snapshot(cls, log: Log, snapshot: Snapshot) -> LogState:
+        """The state behind a snapshot's entry.
+
+        Raises:
+            WorkspaceError: the snapshot does not hold what `document` gives.
+        """
+        state = cls(log)
+        state._take(snapshot)
+        return state
+
+    def excluded(self, url: str, host: str) -> bool:
+        """Whether an exclusion names a normalised URL of that hostname."""
+        return self.exclusions.excluded(url, host)
 
     def objection(self, entry: Entry) -> str:
         """Why this entry may not be the next one; "" if it may."""
@@ -93,7 +171,7 @@ class LogState:
         if entry.replaces:
             live = {file.path for files in self.files.values() for file in files}
             for path in entry.replaces:
-                if path not in live:
+                if path not in live and not (entry.kind == PURGE and (path in self.warcs or path in self.indexes)):
                     return f"it replaces {path}, which is not live"
         return ""
 
@@ -122,7 +200,7 @@ class LogState:
         return sum(file.rows for file in self.files.get(table, ()))
 
     def _fold_claim(self, entry: Entry) -> None:
-        self.claims[entry.number] = ClaimInfo(entry.number, entry.worker, entry.at, frozenset(entry.partitions))
+        self.claims[entry.number] = ClaimInfo(entry.number, entry.worker, entry.at, frozenset(entry.partitions), at_ms=at_ms(entry))
         for partition in entry.partitions:
             self.holders[partition] = entry.number
             self._unfruitful[partition] = self._unfruitful.get(partition, 0) + 1
@@ -144,14 +222,57 @@ class LogState:
             gone = set(entry.replaces)
             for table, files in self.files.items():
                 self.files[table] = [file for file in files if file.path not in gone]
+            self.retired.update(path for path in gone if self.warcs.pop(path, None) is not None)
+            for path in gone:
+                self.indexes.pop(path, None)
         for table, added in entry.files.items():
             files = self.files.setdefault(table, [])
             files.extend(_live(file, entry.number) for file in added)
             if any(file.as_of for file in added):
                 files.sort(key=lambda file: file.entry)
         for warc in entry.warcs:
-            self.warcs[warc.path] = entry.number
+            self.warcs[warc.path] = ArchiveFile(entry.number, warc.bytes, warc.digest)
+        for index in entry.indexes:
+            self.indexes[index.path] = ArchiveFile(entry.number, index.bytes, index.digest)
+
+    def _start(self) -> None:
+        """Take the newest snapshot that is sound, if there is any."""
+        newest = next(snapshots_newest_first(self.log.storage), None)
+        if newest is not None:
+            self._take(newest)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        document = snapshot.document
+        try:
+            self.holders = {part: int(number) for number, ranges in document["holders"].items() for part in partitions_of(ranges)}
+            self.claims = {
+                number: ClaimInfo(number, worker, at, frozenset(partitions_of(ranges)), commits, released, at_ms)
+                for number, worker, at, ranges, commits, released, at_ms in document["claims"]
+            }
+            self.files = {table: [LiveFile(*file) for file in files] for table, files in document["files"].items()}
+            self.warcs = {path: ArchiveFile(*rest) for path, *rest in document["warcs"]}
+            self.indexes = {path: ArchiveFile(*rest) for path, *rest in document["indexes"]}
+            self.retired = set(document["retired"])
+            self.orphans_used = {path: set(partitions_of(ranges)) for path, ranges in document["orphans_used"].items()}
+            self.inbox = set(document["inbox"])
+            self.applied = {int(partition): number for partition, number in document["applied"].items()}
+            self.counters = Counter(document["counters"])
+            self.settings = document["settings"]
+            self.exclusions = Exclusions()
+            for rule, entry in document["exclusions"].items():
+                self.exclusions.add([rule], entry)
+            self._unfruitful = {int(partition): count for partition, count in document["unfruitful"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise WorkspaceError(
+                f"the snapshot behind entry {snapshot.number} has a form that this program does not know "
+                f"({type(error).__name__}: {error}): a newer Lycosa wrote it; upgrade with `pip install -U lycosa`"
+            ) from None
+        self.head = snapshot.number
 
 
 def _live(file: DataFile, entry: int) -> LiveFile:
-    return LiveFile(file.path, file.rows, file.bytes, file.digest, file.as_of or entry)
+    return LiveFile(file.path, file.rows, file.bytes, file.digest, file.as_of or entry, bool(file.as_of))
+
+
+def _archives_out(files: dict[str, ArchiveFile]) -> list[list[Any]]:
+    return [[path, file.entry, file.bytes, file.digest] for path, file in files.items()]

@@ -7,6 +7,7 @@ theirs.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import uuid
@@ -112,6 +113,29 @@ class LocalStorage:
     def remove(self, relative: str) -> None:
         """Remove a file if it is there."""
         Path(self.path(relative)).unlink(missing_ok=True)
+
+    def remove_folder(self, relative: str) -> bool:
+        """Remove a folder if it is there and empty; True if this call did."""
+        try:
+            os.rmdir(self.path(relative))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                return False
+            raise
+        return True
+
+    def modified_at(self, relative: str) -> int | None:
+        """When a file was last written, in milliseconds since 1970 by the storage's clock; None if there is none."""
+        try:
+            return os.stat(self.path(relative)).st_mtime_ns // 1_000_000
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def files_below(self, relative: str) -> list[str]:
+        """The paths of all files below a folder, sorted, those being written among them."""
+        root = self.path(relative)
+        found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
+        return sorted(os.path.join(relative, os.path.relpath(path, root)) for path in found)
 
     def sync(self, relative: str) -> None:
         """Put a file's bytes on disk."""

@@ -17,7 +17,8 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.claim import Claim, take
-from lycosa.store.log import FOLDER, Log
+from lycosa.store.entry import FOLDER
+from lycosa.store.log import Log
 from lycosa.store.owner import Owner, OwnerNote, own, owner_of
 from lycosa.store.state import LogState
 from lycosa.store.storage import LocalStorage, open_storage

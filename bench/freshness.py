@@ -1,0 +1,364 @@
+"""Freshness in simulation: what share of the best possible each recrawl policy reaches at the same budget.
+
+    python -m bench.freshness [--json] [--markdown] [--check] [--seeds 1,2,3] [--budgets 1000,5000] [--only POLICY]
+
+10,000 pages change as Poisson processes for 60 days. Their rates are skewed (log-normal, hosts differ by a factor of e, pages of a
+host by e^1.5, front pages faster; the median once in 5 days), their importance too (Pareto). The clock starts when a first crawl at
+the same budget has just ended, so copies are up to `pages / budget` days old; the whole 60 days count, learning included.
+The optimum is that of known rates and fetches at any moment, in the steady state; a share can pass 1 by what chance gives.
+Everybody may fetch the budget a day, spread evenly over the day; nobody else's fetches can be saved up for more than about an hour.
+
+    fresh           the product's schedule (`due_at`, `due_expr`, `solve`, `steer`), told the true rates
+    learned         the same, knowing nothing at the start: rates, their spread and hosts' leanings from one bit a visit
+    claims          the same, with lastmod claims on half of the hosts: 9 changes in 10 announced, one false claim a fortnight
+    uniform         the page that was not visited for longest
+    proportional    as often as it changes (true rates)
+    adaptive        the interval halved after a change, half as long again after none (as in AltaVista's robot and Nutch), between a
+                    day and a year: with less than a day (10 minutes, 1 hour, 6 hours tried) it chases what cannot be held and is worse
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bench.measure import append_results, table
+from lycosa.core.records import UrlState
+from lycosa.frontier import change_rate, fresh
+from lycosa.frontier.change_rate import DAY_MS, ChangeStats, ClaimTrust, Floats
+from lycosa.frontier.recrawl import Policy, RecrawlRules, due_at, due_expr
+
+HERE = Path(__file__).parent
+PAGES, DAYS, HOSTS = 10_000, 60, 200
+SLOTS = 144  # a day
+SAVED = 1 / 24  # of a day's budget: the most that may be saved up
+ORIGIN = 10_000  # days from 1970 to the start of the clock
+FLOORS = {"known": 0.98, "learned": 0.90}  # the issue's; bench/floors.toml may ask for more
+RECALL, FALSE_CLAIMS = 0.9, 1 / 14
+
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(slots=True, frozen=True)
+class Web:
+    """Pages with their hosts, true change rates a day, and importance that sums to 1."""
+
+    hosts: Indices
+    rates: Floats
+    importance: Floats
+
+
+@dataclass(slots=True, frozen=True)
+class Result:
+    """One policy on one web: freshness weighted by importance (0 to 1), over all days and over the second half."""
+
+    policy: str
+    seed: int
+    budget: int
+    fetches: float  # a day
+    freshness: float
+    later: float
+    optimum: float
+
+    @property
+    def share(self) -> float:
+        return self.freshness / self.optimum
+
+
+def make_web(seed: int, pages: int = PAGES) -> Web:
+    """A web from a seed."""
+    random = np.random.default_rng(seed)
+    hosts = np.minimum(random.pareto(0.8, pages).astype(np.int64), HOSTS - 1)
+    depth = random.integers(0, 5, pages)
+    logs = math.log(0.2) + random.normal(0, 1.0, HOSTS)[hosts] - 0.3 * (depth - 2) + random.normal(0, 1.5, pages)
+    importance = np.minimum(1 + random.pareto(1.1, pages), 1e4) * 0.74**depth
+    return Web(hosts, np.clip(np.exp(logs), 1e-3, 96.0), importance / importance.sum())
+
+
+def optimum(web: Web, budget: float) -> float:
+    """The freshness of the best schedule that knows the rates."""
+    schedule = fresh.solve(web.importance, web.rates, budget)
+    fetches = fresh.rates(web.importance, web.rates, schedule)
+    return float(web.importance @ fresh.freshness(fetches, web.rates))
+
+
+class Simulation:
+    """The pages in time. Exact: each page's next change is drawn when it is fetched, as the process has no memory."""
+
+    def __init__(self, web: Web, seed: int, budget: int, days: int = DAYS) -> None:
+        self.web, self.budget, self.days = web, budget, days
+        self._random = np.random.default_rng((seed, budget))
+        pages = len(web.rates)
+        self.announcing: Flags = web.hosts % 2 == 1
+        self.visited: Floats = -self._random.permutation(pages) / budget
+        self.changes_at, self.claims_at = np.zeros(pages), np.zeros(pages)
+        self.fetched = 0
+        self._fresh = self._later = 0.0
+        self._draw(np.arange(pages))
+
+    def fetch(self, pages: Indices, start: float) -> Flags:
+        """Fetch pages, spread over the slot that begins at day `start`; which of them had changed."""
+        at = start + (np.arange(len(pages)) + 0.5) / max(len(pages), 1) / SLOTS
+        changed: Flags = self.changes_at[pages] <= at
+        self._count(pages, at)
+        self.visited[pages] = at
+        self._draw(pages)
+        self.fetched += len(pages)
+        return changed
+
+    def result(self, policy: str, seed: int, best: float) -> Result:
+        """Close the books at the end of the last day."""
+        self._count(np.arange(len(self.visited)), np.full(len(self.visited), float(self.days)))
+        return Result(policy, seed, self.budget, self.fetched / self.days, self._fresh, self._later, best)
+
+    def _draw(self, pages: Indices) -> None:
+        rates, now = self.web.rates[pages], self.visited[pages]
+        recall = np.where(self.announcing[pages], RECALL, 1e-12)
+        announced = now + self._random.exponential(1 / (rates * recall))
+        silent = now + self._random.exponential(1 / (rates * (1 - recall)))
+        wrong = np.where(self.announcing[pages], now + self._random.exponential(1 / FALSE_CLAIMS, len(pages)), np.inf)
+        self.changes_at[pages] = np.minimum(announced, silent)
+        self.claims_at[pages] = np.where(self.announcing[pages], np.minimum(announced, wrong), np.inf)
+
+    def _count(self, pages: Indices, until: Floats) -> None:
+        end = np.minimum(self.changes_at[pages], until)
+        for begin in (0.0, self.days / 2):
+            days = np.maximum(end - np.maximum(self.visited[pages], begin), 0.0)
+            gained = float(self.web.importance[pages] @ days) / (self.days - begin)
+            self._fresh, self._later = (self._fresh + gained, self._later) if begin == 0 else (self._fresh, self._later + gained)
+
+
+def by_ratio(simulation: Simulation, intervals: Floats | float, adaptive: bool = False) -> None:
+    """Fetch what is oldest in units of its interval (days), always the whole budget."""
+    interval, carried = np.ones(len(simulation.visited)) * intervals, 0.0
+    for slot in range(simulation.days * SLOTS):
+        start = slot / SLOTS
+        carried += simulation.budget / SLOTS
+        count = int(carried)
+        carried -= count
+        overdue = (start - simulation.visited) / interval
+        pages = np.argpartition(-overdue, count)[:count]
+        changed = simulation.fetch(pages, start)
+        if adaptive:
+            interval[pages] = np.clip(interval[pages] * np.where(changed, 0.5, 1.5), 1.0, 365.0)
+
+
+class FreshPolicy:
+    """The product's schedule, driven as a worker drives it: a row's due time at each visit, the threshold daily, steered."""
+
+    def __init__(self, simulation: Simulation, *, known: bool, claims: bool = False) -> None:
+        self._simulation, self._known, self._claims = simulation, known, claims
+        web, pages = simulation.web, len(simulation.web.rates)
+        self._stats = [ChangeStats() for _ in range(pages)]
+        self._prior, self._leans = change_rate.DEFAULT_PRIOR, np.zeros(HOSTS)
+        self._trust = [ClaimTrust() for _ in range(HOSTS)]
+        self._claimed, self._claim, self._silence = np.zeros(pages, dtype=np.bool_), np.zeros(pages), np.zeros(pages)
+        self._rates = web.rates.copy() if known else self._estimated()
+        self._correction = 1.0
+        self._rules = RecrawlRules(Policy.FRESH, budget_per_day=simulation.budget, shortest_ms=DAY_MS // SLOTS)
+        self._due = np.zeros(pages)
+
+    def run(self) -> None:
+        """All days."""
+        simulation, saved, fetched = self._simulation, 0.0, 0
+        for slot in range(simulation.days * SLOTS):
+            start = slot / SLOTS
+            if slot % SLOTS == 0:
+                if slot:
+                    wanted = fetched + int((self._due <= start).sum())
+                    self._correction = fresh.steer(self._correction, wanted, simulation.budget)
+                self._solve()
+                self._schedule_all()
+                fetched = 0
+            if self._claims:
+                self._listen(start)
+            saved = min(saved + simulation.budget / SLOTS, 1 + simulation.budget * SAVED)
+            pages = np.flatnonzero(self._due <= start + 1 / SLOTS)
+            if len(pages) > int(saved):
+                pages = pages[np.argpartition(self._due[pages], int(saved))[: int(saved)]]
+            saved -= len(pages)
+            fetched += len(pages)
+            self._visit(pages, start)
+
+    def _visit(self, pages: Indices, start: float) -> None:
+        simulation = self._simulation
+        before, claims_at = simulation.visited[pages].copy(), simulation.claims_at[pages].copy()
+        changed = simulation.fetch(pages, start)
+        intervals = (simulation.visited[pages] - before) * DAY_MS
+        for place, page in enumerate(pages.tolist()):
+            claimed, found = bool(self._claimed[page]), bool(changed[place])
+            if claimed and found:
+                self._stats[page] = change_rate.observe_dated(self._stats[page], float(claims_at[place] - before[place]) * DAY_MS)
+            else:
+                self._stats[page] = change_rate.observe(self._stats[page], float(intervals[place]), found)
+            if self._claims and simulation.announcing[page]:
+                host = int(simulation.web.hosts[page])
+                self._trust[host] = change_rate.observe_claim(self._trust[host], claimed, found)
+        self._claimed[pages], self._claim[pages] = False, 0.0
+        if not self._known and len(pages):
+            self._rates[pages] = self._estimated(pages)
+        self._schedule(pages)
+
+    def _estimated(self, pages: Indices | None = None) -> Floats:
+        rows = range(len(self._stats)) if pages is None else pages.tolist()
+        hosts = self._simulation.web.hosts if pages is None else self._simulation.web.hosts[pages]
+        return change_rate.rates(list(zip(*(self._stats[row] for row in rows), strict=True)), self._prior, self._leans[hosts])
+
+    def _solve(self) -> None:
+        """Once a day: what the tables teach, and the threshold that spends the budget."""
+        web = self._simulation.web
+        if not self._known:
+            columns = list(zip(*self._stats, strict=True))
+            self._prior = change_rate.learn_prior(columns)
+            self._leans = change_rate.learn_leans(columns, web.hosts, self._prior, self._leans)
+            self._rates = self._estimated()
+        if self._claims:
+            self._silence = np.where(
+                self._simulation.announcing, [change_rate.silence_weight(self._trust[host]) for host in web.hosts], 0.0
+            )
+        schedule = fresh.solve(web.importance, self._rates, self._simulation.budget, shortest_days=1 / SLOTS)
+        self._rules = replace(self._rules, threshold=schedule.threshold)
+
+    def _steered(self) -> RecrawlRules:
+        return replace(self._rules, threshold=self._rules.threshold * self._correction)
+
+    def _schedule_all(self) -> None:
+        frame = pl.DataFrame(
+            {
+                "visited_at": np.round((self._simulation.visited + ORIGIN) * DAY_MS).astype(np.int64),
+                "importance": self._simulation.web.importance,
+                "change_rate": self._rates,
+                "claim": self._claim,
+                "silence": self._silence,
+            }
+        ).with_columns(state=pl.lit("visited"), not_before=pl.lit(None, dtype=pl.Int64), fails=pl.lit(0), depth=pl.lit(0))
+        due = frame.select(due_expr(self._steered())).to_series().cast(pl.Float64).fill_null(np.inf).to_numpy()
+        self._due = due / DAY_MS - ORIGIN
+
+    def _schedule(self, pages: Indices) -> None:
+        rules, simulation = self._steered(), self._simulation
+        for page in pages.tolist():
+            due = due_at(
+                rules,
+                state=UrlState.VISITED,
+                visited_at=round((float(simulation.visited[page]) + ORIGIN) * DAY_MS),
+                importance=float(simulation.web.importance[page]),
+                change_rate=float(self._rates[page]),
+                claim=float(self._claim[page]),
+                silence=float(self._silence[page]),
+            )
+            self._due[page] = math.inf if due is None else due / DAY_MS - ORIGIN
+
+    def _listen(self, start: float) -> None:
+        """Sitemaps are read each slot: new claims weigh as much as their host's have proved right."""
+        pages = np.flatnonzero((self._simulation.claims_at <= start) & ~self._claimed)
+        for page in pages.tolist():
+            self._claim[page] = change_rate.claim_weight(self._trust[int(self._simulation.web.hosts[page])])
+        self._claimed[pages] = True
+        self._schedule(pages)
+
+
+POLICIES: dict[str, Callable[[Simulation], None]] = {
+    "fresh": lambda simulation: FreshPolicy(simulation, known=True).run(),
+    "learned": lambda simulation: FreshPolicy(simulation, known=False).run(),
+    "claims": lambda simulation: FreshPolicy(simulation, known=False, claims=True).run(),
+    "uniform": lambda simulation: by_ratio(simulation, 1.0),
+    "proportional": lambda simulation: by_ratio(simulation, 1 / simulation.web.rates),
+    "adaptive": lambda simulation: by_ratio(
+        simulation, np.full(len(simulation.visited), len(simulation.visited) / simulation.budget), True
+    ),
+}
+
+
+def run(policy: str, seed: int, budget: int, *, pages: int = PAGES, days: int = DAYS) -> Result:
+    """One policy on one web for all its days."""
+    web = make_web(seed, pages)
+    simulation = Simulation(web, seed, budget, days)
+    POLICIES[policy](simulation)
+    return simulation.result(policy, seed, optimum(web, budget))
+
+
+def below_floors(results: Sequence[Result], floors: dict[str, float]) -> list[str]:
+    """What is wrong: shares below their floor, a rival that is as good, a budget that was passed, a policy that was not run."""
+    complaints = []
+    for policy, floor in (("fresh", floors["known"]), ("learned", floors["learned"])):
+        ours = [result for result in results if result.policy == policy]
+        if not ours:
+            complaints.append(f"{policy} was not run")
+        for result in ours:
+            where = f"{policy}, budget {result.budget}, seed {result.seed}"
+            if result.share < floor:
+                complaints.append(f"{where}: {result.share:.4f} of the optimum, the floor is {floor}")
+            if result.fetches > result.budget * 1.001:
+                complaints.append(f"{where}: {result.fetches:.0f} fetches a day")
+            complaints += [
+                f"{where}: {rival.policy} is as good ({rival.share:.4f})"
+                for rival in results
+                if (rival.seed, rival.budget) == (result.seed, result.budget)
+                and rival.policy in ("uniform", "proportional", "adaptive")
+                and rival.share >= result.share
+            ]
+    return complaints
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """A table: means over the seeds, and the worst seed."""
+    rows: list[Sequence[object]] = []
+    for budget in sorted({result.budget for result in results}):
+        of_budget = [result for result in results if result.budget == budget]
+        best = {result.seed: result.optimum for result in of_budget}
+        rows.append((budget, "optimum", "", f"{statistics.mean(best.values()):.4f}", "1", "", ""))
+        for policy in dict.fromkeys(result.policy for result in of_budget):
+            ours = [result for result in of_budget if result.policy == policy]
+            rows.append(
+                (
+                    budget,
+                    policy,
+                    f"{statistics.mean(result.fetches for result in ours):.0f}",
+                    f"{statistics.mean(result.freshness for result in ours):.4f}",
+                    f"{statistics.mean(result.share for result in ours):.4f}",
+                    f"{min(result.share for result in ours):.4f}",
+                    f"{statistics.mean(result.later / result.optimum for result in ours):.4f}",
+                )
+            )
+    return table(("budget a day", "policy", "fetches a day", "freshness", "share of optimum", "worst seed", "share, second half"), rows)
+
+
+def main() -> None:
+    """Run, print, and with --check leave by exit code 1 when a floor is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--markdown", action="store_true", help="append to RESULTS.md")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a floor is missed")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--budgets", default="1000,5000")
+    parser.add_argument("--only", choices=tuple(POLICIES), action="append")
+    arguments = parser.parse_args()
+    seeds, budgets = ([int(part) for part in text.split(",")] for text in (arguments.seeds, arguments.budgets))
+    results = [run(policy, seed, budget) for budget in budgets for policy in arguments.only or POLICIES for seed in seeds]
+    if arguments.json:
+        print(json.dumps([{name: getattr(result, name) for name in Result.__slots__} | {"share": result.share} for result in results]))
+    else:
+        print(markdown(results))
+    if arguments.markdown:
+        append_results(HERE / "RESULTS.md", "Freshness", "python -m bench.freshness", markdown(results))
+    if arguments.check:
+        floors = FLOORS | tomllib.loads((HERE / "floors.toml").read_text()).get("freshness", {})
+        complaints = below_floors(results, floors)
+        print("\n".join(complaints) or "all floors hold")
+        raise SystemExit(bool(complaints))
+
+
+if __name__ == "__main__":
+    main()

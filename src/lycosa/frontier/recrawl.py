@@ -1,0 +1,226 @@
+"""When a known URL is fetched again: the recrawl policies of a collection, as pure functions of a row and the rules.
+
+    never    once and no more
+    age      when the page is older than `max_age_ms`: by itself (`timer`), when a link to it is found (`on_link`), or both
+    daily    once a day, at a minute of the day in UTC
+    fresh    when a fetch is worth the threshold of the near-optimal schedule (`lycosa.frontier.fresh`)
+
+`due_at` answers for one row, `due_expr` for a table; both say the same. Whatever the policy: `not_before` (Retry-After, retries
+after failures) is kept; a URL that was never visited is due; an excluded one never is. A page that is gone is looked at ever more
+rarely, then never (under `never`: not at all).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+
+import numpy as np
+import polars as pl
+
+from lycosa.core.records import UrlState
+from lycosa.frontier.change_rate import DAY_MS
+from lycosa.frontier.fresh import claimed_interval, claimed_intervals, interval_days, interval_of
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+
+DEPTH_DECAY = 0.7
+"""Each link away from a seed takes three tenths of a page's importance."""
+
+_LONGEST_MS = 100 * 365 * DAY_MS
+"""Intervals are cut to a century: what is due later is never due, and sums stay far from the end of 64 bits."""
+
+
+class Policy(StrEnum):
+    """What makes a visited page due again."""
+
+    NEVER = "never"
+    AGE = "age"
+    DAILY = "daily"
+    FRESH = "fresh"
+
+
+class LinkAction(StrEnum):
+    """What a link to a known URL does."""
+
+    QUEUE = "queue"  # it is due now
+    ONLY_REFERRER = "only_referrer"  # the referrer is added, nothing else
+    REFRESH = "refresh"  # it waits already: the referrer is merged, the date is that of this link
+
+
+@dataclass(slots=True, frozen=True)
+class RecrawlRules:
+    """A collection's settings, and for `fresh` what the daily solving found. Durations in ms, rates a day.
+
+    Raises:
+        ValueError: a duration or a rate that is not above 0, `daily_at` outside a day, or a longest below its shortest.
+    """
+
+    policy: Policy = Policy.NEVER
+    max_age_ms: int = DAY_MS  # age: 60 s is as good as a month
+    timer: bool = True  # age: due by itself
+    on_link: bool = False  # age: due when a link to it is found
+    daily_at: int = 0  # daily: minute of the day, UTC
+    budget_per_day: float = 1_000.0  # fresh: fetches a day for all pages
+    threshold: float = 0.0  # fresh: weighted days of freshness that a fetch must be worth
+    default_rate: float = 1 / 30  # fresh: for pages whose rate was never estimated
+    shortest_ms: int = 5 * MINUTE_MS  # fresh: no page more often
+    longest_ms: int | None = None  # fresh: each page at least so often, hopeless ones too; None: as the schedule says
+    failed_first_ms: int = HOUR_MS  # after the first failed visit; doubled with each further one
+    failed_longest_ms: int = 7 * DAY_MS
+    gone_first_ms: int = DAY_MS  # after a page was gone first; doubled each time it is gone again
+    gone_longest_ms: int = 30 * DAY_MS  # looked at once more after this time, then never
+
+    def __post_init__(self) -> None:
+        above_zero = (self.max_age_ms, self.budget_per_day, self.default_rate, self.shortest_ms, self.failed_first_ms, self.gone_first_ms)
+        if min(above_zero) <= 0 or self.threshold < 0 or not 0 <= self.daily_at < 24 * 60:
+            raise ValueError("durations, rates and budgets must be above 0, daily_at a minute of the day (0 to 1439)")
+        longest = self.shortest_ms if self.longest_ms is None else self.longest_ms
+        if longest < self.shortest_ms or self.failed_longest_ms < self.failed_first_ms or self.gone_longest_ms < self.gone_first_ms:
+            raise ValueError("a longest duration must not be below its shortest or first one")
+
+    @property
+    def gone_looks(self) -> int:
+        """How often a page is looked at after it was gone first: until the interval has been `gone_longest_ms` once."""
+        return 1 + math.ceil(math.log2(self.gone_longest_ms / self.gone_first_ms))
+
+
+def due_at(
+    rules: RecrawlRules,
+    *,
+    state: str,
+    visited_at: int,
+    not_before: int = 0,
+    fails: int = 0,
+    depth: int = 0,
+    importance: float = 0.0,
+    change_rate: float = 0.0,
+    claim: float = 0.0,
+    silence: float = 0.0,
+) -> int | None:
+    """When the URL of a row of `urls` is due, in ms since 1970; None: never.
+
+    `fails`: failures in a row, and for gone pages how often in a row they were gone, at least 1. `importance`, `change_rate`: 0
+    where not known. `claim`, `silence`: see `fresh.claimed_interval`; `claim` goes back to 0 with each visit.
+    """
+    if state == UrlState.EXCLUDED or (state == UrlState.VISITED and visited_at <= 0):
+        return None
+    if state == UrlState.KNOWN:
+        return max(not_before, 0)
+    if rules.policy is Policy.NEVER:
+        return None
+    if state == UrlState.GONE:
+        wait = _gone_wait(rules, fails)
+    elif rules.policy is Policy.AGE:
+        wait = rules.max_age_ms if rules.timer else None
+    elif rules.policy is Policy.DAILY:
+        wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
+    else:
+        wait = _fresh_wait(rules, depth, importance, change_rate, claim, silence)
+    return None if wait is None else max(visited_at + wait, not_before)
+
+
+def due_expr(rules: RecrawlRules) -> pl.Expr:
+    """`due_at` over the columns of `urls`: Int64 milliseconds since 1970, null for never.
+
+    Reads state, visited_at, not_before and fails (times as Datetime("ms") or Int64), and for `fresh` depth, importance,
+    change_rate, claim and silence; nulls are taken as 0. Rows of other collections must have been filtered out.
+    """
+    visited_at = pl.col("visited_at").cast(pl.Int64).fill_null(0)
+    not_before = pl.col("not_before").cast(pl.Int64).fill_null(0).clip(lower_bound=0)
+    never = pl.lit(None, dtype=pl.Int64)
+    if rules.policy is Policy.AGE and rules.timer:
+        wait: pl.Expr = pl.lit(rules.max_age_ms, dtype=pl.Int64)
+    elif rules.policy is Policy.DAILY:
+        wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
+    elif rules.policy is Policy.FRESH:
+        wait = _fresh_wait_expr(rules)
+    else:
+        wait = never
+    state = pl.col("state")
+    gone = never if rules.policy is Policy.NEVER else _gone_wait_expr(rules)
+    wait = pl.when(state == UrlState.GONE.value).then(gone).when(visited_at > 0).then(wait).otherwise(never)
+    again = (visited_at + wait).clip(lower_bound=not_before)
+    kept = state.is_in([UrlState.VISITED.value, UrlState.GONE.value])
+    return pl.when(state == UrlState.KNOWN.value).then(not_before).when(kept).then(again).otherwise(never)
+
+
+def on_link(
+    rules: RecrawlRules, *, state: str, visited_at: int, not_before: int, fails: int, now: int, waiting: bool = False
+) -> LinkAction:
+    """What a link to a known URL does at `now` (ms since 1970). `waiting`: the URL is queued or in flight.
+
+    A page whose `not_before` is still to come waits for that. A gone page is queued when it is also past its own schedule, and
+    after the end of that when it is older than `gone_longest_ms`: somebody believes that it is back.
+    """
+    if state == UrlState.EXCLUDED:
+        return LinkAction.ONLY_REFERRER
+    if waiting or state == UrlState.KNOWN or not_before > now:
+        return LinkAction.REFRESH
+    least = rules.max_age_ms
+    if state == UrlState.GONE:
+        least = max(least, _gone_wait(rules, fails) or rules.gone_longest_ms)
+    old = now - visited_at > least
+    return LinkAction.QUEUE if rules.policy is Policy.AGE and rules.on_link and old else LinkAction.ONLY_REFERRER
+
+
+def retry_wait_ms(rules: RecrawlRules, fails: int) -> int:
+    """The wait after the `fails`-th failed visit in a row, retries at once not counted: doubling up to `failed_longest_ms`."""
+    return min(rules.failed_first_ms << min(max(fails, 1) - 1, 40), rules.failed_longest_ms)
+
+
+def importance(in_links: float, depth: int, linking_hosts: float = 0.0) -> float:
+    """How much a page matters: from distinct pages and distinct hosts that link to it, and links from a seed; above 0.
+
+    In-links follow a power law, and a site's own navigation gives every page of its menu one from each page: so pages count by
+    their square root, hosts in full.
+    """
+    return (math.sqrt(1.0 + max(in_links, 0.0)) + max(linking_hosts, 0.0)) * DEPTH_DECAY ** max(depth, 0)
+
+
+def _gone_wait(rules: RecrawlRules, fails: int) -> int | None:
+    looks = max(fails, 1)
+    return None if looks > rules.gone_looks else min(rules.gone_first_ms << (looks - 1), rules.gone_longest_ms)
+
+
+def _gone_wait_expr(rules: RecrawlRules) -> pl.Expr:
+    """One branch for each look: there are few, and none rounds."""
+    looks = pl.col("fails").fill_null(0).clip(lower_bound=1)
+    start = pl.lit(None, dtype=pl.Int64)
+    return reduce(
+        lambda rest, look: pl.when(looks == look).then(pl.lit(_gone_wait(rules, look), dtype=pl.Int64)).otherwise(rest),
+        range(rules.gone_looks, 0, -1),
+        start,
+    )
+
+
+def _fresh_wait(rules: RecrawlRules, depth: int, weight: float, change_rate: float, claim: float, silence: float) -> int | None:
+    weight = weight if weight > 0 else importance(0.0, depth)
+    changes = change_rate if change_rate > 0 else rules.default_rate
+    days = claimed_interval(interval_of(weight, changes, rules.threshold), changes, claim, silence)
+    longest = _LONGEST_MS if rules.longest_ms is None else rules.longest_ms
+    if days * DAY_MS >= longest:
+        return rules.longest_ms
+    return max(round(days * DAY_MS), rules.shortest_ms)
+
+
+def _fresh_wait_expr(rules: RecrawlRules) -> pl.Expr:
+    """One call of numpy for each batch: as an expression the formula would have thousands of nodes."""
+    names = ("depth", "importance", "change_rate", "claim", "silence")
+    longest = _LONGEST_MS if rules.longest_ms is None else rules.longest_ms
+
+    def waits(columns: Sequence[pl.Series]) -> pl.Series:
+        depth, weight, changes, claim, silence = (column.to_numpy() for column in columns)
+        weight = np.where(weight > 0, weight, DEPTH_DECAY ** np.maximum(depth, 0.0))
+        changes = np.where(changes > 0, changes, rules.default_rate)
+        intervals = claimed_intervals(interval_days(weight, changes, rules.threshold), changes, claim, silence)
+        rounded = np.clip(np.rint(np.minimum(intervals * DAY_MS, longest)), rules.shortest_ms, None).astype(np.int64)
+        never = intervals * DAY_MS >= longest
+        return pl.Series(rounded).set(pl.Series(never), rules.longest_ms)
+
+    columns = [pl.col(name).cast(pl.Float64).fill_null(0.0) for name in names]
+    return pl.map_batches(columns, waits, return_dtype=pl.Int64, is_elementwise=True)

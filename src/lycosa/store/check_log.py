@@ -1,0 +1,105 @@
+"""Checks of the log: its entries, the snapshots beside them, and that both say the same."""
+
+from __future__ import annotations
+
+from lycosa.core.errors import WorkspaceError
+from lycosa.store.entry import FOLDER, Entry, entry_path
+from lycosa.store.findings import ERROR, NOTE, Report
+from lycosa.store.schema import TABLES
+from lycosa.store.snapshot import INTERVAL, Snapshot, brief, read_snapshot, snapshot_numbers, snapshot_path
+from lycosa.store.state import LogState
+from lycosa.store.workspace import Workspace
+
+_RESTORE = "restore it from a backup"
+
+
+def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entry]]:
+    """Fold as much of the log as is whole, from its first entry or the oldest snapshot that is needed; what follows a fault
+    cannot be trusted and is not looked at. Returns the state and the entries that are there."""
+    numbers = workspace.log.numbers()
+    snapshots = _snapshots(workspace, report)
+    state = _start(workspace, numbers, snapshots, report)
+    first, entries = state.head + 1, []
+    while True:
+        number = state.head + 1
+        try:
+            entry = workspace.log.read(number)
+            if entry is None:
+                break
+            state.fold(entry)
+        except WorkspaceError as error:
+            unread = sum(other > number for other in numbers)
+            report.add(ERROR, entry_path(number), str(error), f"{_RESTORE}; {unread} later entries were not read")
+            break
+        entries.append(entry)
+        _check_partitions(workspace, entry, report)
+        snapshot = snapshots.get(number)
+        if snapshot is not None and (snapshot.attempts != list(map(brief, state.attempts)) or snapshot.document != state.document()):
+            report.add(ERROR, snapshot_path(number), "it does not say what the entries up to it say", "remove it: the entries are there")
+    _check_gap(state, numbers, report)
+    known = {f"{number:08d}.json" for number in numbers} | {
+        snapshot_path(number).split("/")[1] for number in snapshot_numbers(workspace.storage)
+    }
+    for name in set(workspace.storage.names(FOLDER)) - known:
+        report.add(NOTE, f"{FOLDER}/{name}", "it is not a log entry and is ignored", "remove it if you like")
+    report.counts["log entries"] = len(entries)
+    if first > 1:
+        report.counts["log entries, older, from a snapshot"] = first - 1
+    return state, entries
+
+
+def check_counters(entries: list[Entry], report: Report) -> None:
+    """A counter that bears a table's name counts the rows that its commit added to that table."""
+    for entry in entries:
+        for table in TABLES.keys() & entry.counters.keys():
+            counted, rows = entry.counters[table], sum(file.rows for file in entry.files.get(table, ()))
+            if counted != rows:
+                what = f"it counts {counted} {table}, its files hold {rows} rows"
+                report.add(ERROR, entry_path(entry.number), what, "report this: the counts must add up")
+
+
+def _snapshots(workspace: Workspace, report: Report) -> dict[int, Snapshot]:
+    found = {}
+    for number in snapshot_numbers(workspace.storage):
+        try:
+            snapshot = read_snapshot(workspace.storage, number)
+        except WorkspaceError as error:
+            remedy = "if the entries up to it are there, remove it; else restore it from a backup"
+            report.add(ERROR, snapshot_path(number), str(error), remedy)
+            continue
+        if snapshot is not None:
+            found[number] = snapshot
+    return found
+
+
+def _start(workspace: Workspace, numbers: list[int], snapshots: dict[int, Snapshot], report: Report) -> LogState:
+    """The state from which the entries that are there can be folded: the earliest, so that most is compared."""
+    present = set(numbers)
+    if 1 in present or not snapshots:
+        return LogState(workspace.log)
+    last = max(numbers, default=0)
+    for number in sorted(snapshots):
+        if last <= number or number + 1 in present:
+            try:
+                return LogState.from_snapshot(workspace.log, snapshots[number])
+            except WorkspaceError as error:
+                report.add(ERROR, snapshot_path(number), str(error), _RESTORE)
+    return LogState(workspace.log)
+
+
+def _check_partitions(workspace: Workspace, entry: Entry, report: Report) -> None:
+    for partition in entry.partitions:
+        if not 0 <= partition < workspace.partitions:
+            report.add(ERROR, entry_path(entry.number), f"it claims partition {partition}, which does not exist", _RESTORE)
+
+
+def _check_gap(state: LogState, numbers: list[int], report: Report) -> None:
+    """Entries behind a number that is missing. Before a snapshot numbers may be missing: that is how entries are deleted."""
+    following = state.head + 1
+    later = [number for number in numbers if number > following]
+    if later and entry_path(following) not in {finding.where for finding in report.findings}:
+        what = f"it is missing, but entry {later[0]} is there"
+        report.add(ERROR, entry_path(following), what, f"{_RESTORE}: later entries do not count without it")
+    covered = -(-following // INTERVAL) * INTERVAL
+    if not later and covered in {number for number in snapshot_numbers(state.log.storage) if number >= following}:
+        report.add(ERROR, entry_path(following), f"it is missing, but {snapshot_path(covered)} was written after it", _RESTORE)

@@ -1,0 +1,84 @@
+"""Exclusions: what an operator (or a webmaster who asked) wants gone: hosts, domains, and prefixes of URLs.
+
+A rule is text, as the log keeps it: `host:www.example.org` that host alone; `domain:example.org` that name and every name below it;
+`prefix:www.example.org:8080/private/` all URLs that begin so, over http and https alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lycosa.core.errors import UrlError, UsageError
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import hostname
+
+HOST, DOMAIN, PREFIX = "host", "domain", "prefix"
+
+
+def parse_rule(text: str) -> str:
+    """A rule in the form that the log keeps. `prefix:` may be followed by a whole URL.
+
+    Raises:
+        UsageError: it is not a rule.
+    """
+    kind, _, value = text.strip().partition(":")
+    try:
+        if kind == PREFIX and value:
+            url = normalise(value if "://" in value else f"http://{value}")
+            return f"{PREFIX}:{url.partition('://')[2]}"
+        if kind in (HOST, DOMAIN) and value and not set(value) & set("/?#@ "):
+            return f"{kind}:{hostname(normalise(f'http://{value}/')).removesuffix('.')}"
+    except UrlError as error:
+        raise UsageError(f"{text!r} excludes nothing: {error}") from None
+    raise UsageError(f"{text!r} is not an exclusion: write host:NAME, domain:NAME or prefix:URL")
+
+
+@dataclass(slots=True)
+class Exclusions:
+    """The rules in force; `rules` maps each to the log entry that made it. False if there is none."""
+
+    rules: dict[str, int] = field(default_factory=dict)
+    hosts: set[str] = field(default_factory=set)
+    domains: set[str] = field(default_factory=set)
+    prefixes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # authority -> prefixes, authority included
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def add(self, rules: Iterable[str], entry: int) -> None:
+        """Take in the rules of a log entry; one that is known keeps its entry."""
+        for rule in rules:
+            if rule in self.rules:
+                continue
+            self.rules[rule] = entry
+            kind, _, value = rule.partition(":")
+            if kind == HOST:
+                self.hosts.add(value)
+            elif kind == DOMAIN:
+                self.domains.add(value)
+            elif kind == PREFIX:
+                authority = value.partition("/")[0]
+                self.prefixes[authority] = (*self.prefixes.get(authority, ()), value)
+
+    def excluded(self, url: str, host: str) -> bool:
+        """Whether a normalised URL of that hostname is excluded. Asked for every link: without rules it costs a call."""
+        if not self.rules:
+            return False
+        if self.host_excluded(host):
+            return True
+        if not self.prefixes:
+            return False
+        rest = url.partition("://")[2]
+        return rest.startswith(self.prefixes.get(rest.partition("/")[0], ()))
+
+    def host_excluded(self, host: str) -> bool:
+        """Whether everything of a hostname is excluded."""
+        name = host.removesuffix(".")
+        if name in self.hosts:
+            return True
+        while self.domains and name:
+            if name in self.domains:
+                return True
+            name = name.partition(".")[2]
+        return False

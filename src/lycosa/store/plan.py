@@ -1,0 +1,93 @@
+"""Which files of a table a merge folds together, and into what. Pure: sizes in, a choice out.
+
+Files stand in the order of their entries: first the base, then everything since. A run of neighbours is folded, so that the
+result has a place in that order. Files have a level by their size, 32 times as much from one to the next, and never less than
+a newer file's (a small file among large ones counts with them). When 32 of one level have gathered, they and all that are newer
+become one delta; when by then all that is not base is worth a quarter of the base, they go into the base.
+
+What this costs (tests/store/test_plan.py plays it through): at every level a row is rewritten at most twice, with up to four
+levels below 64 GiB, and in the base at most five times. Files: at most 31 a level and table beside the base; in the base one a
+collection, and one more for each 64 MiB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lycosa.store.state import LiveFile
+
+BASE, DELTA = "base", "delta"
+SHARED = "_"  # stands for the collection in the base of tables that have none
+_PLACE = re.compile(rf"^{BASE}/([^/]+)/p(\d+)/[^/]+/[^/]+$")
+_SMALLEST_BYTES = 64 * 2**10
+
+
+@dataclass(slots=True, frozen=True)
+class MergeSettings:
+    """How eagerly files are folded, and in what portions."""
+
+    gather: int = 32  # files of one level that are folded together, and the ratio from one level to the next
+    base_share: int = 4  # fold into the base when a 1/base_share of it has come since
+    split_bytes: int = 64 * 2**20  # a base file ends at the first partition that begins behind this
+    memory_bytes: int = 6 * 2**20  # rows held between reads; 10 M rows of urls peak 140 MB above the start (bench/store.py)
+
+
+@dataclass(slots=True, frozen=True)
+class Plan:
+    """`files`, neighbours in the log's order, become one delta, or the base."""
+
+    files: tuple[LiveFile, ...]
+    into_base: bool
+
+    @property
+    def as_of(self) -> int:
+        return max(file.entry for file in self.files)
+
+
+def plan(files: Sequence[LiveFile], settings: MergeSettings, *, whole: bool = False) -> Plan | None:
+    """What to fold next; None: nothing. `whole` folds everything into the base, however little it is."""
+    base = [file for file in files if base_place(file.path)]
+    loose = [file for file in files if not base_place(file.path)]
+    if not loose:
+        return None
+    share = sum(file.bytes for file in loose) * settings.base_share >= sum(file.bytes for file in base)
+    if whole:
+        return Plan((*base, *loose), True)
+    levels = effective_levels([file.bytes for file in loose], settings.gather)
+    due = [level for level in set(levels) if levels.count(level) >= settings.gather]
+    if not due:
+        return None
+    if share:
+        return Plan((*base, *loose), True)
+    return Plan(tuple(loose[levels.index(max(due)) :]), False)
+
+
+def effective_levels(sizes: Sequence[int], ratio: int) -> list[int]:
+    """The level of each file, oldest first: by its size in bytes, and at least that of any newer file."""
+    levels: list[int] = []
+    highest = 0
+    for size in reversed(sizes):
+        own, limit = 0, _SMALLEST_BYTES * ratio
+        while size >= limit:
+            own, limit = own + 1, limit * ratio
+        highest = max(highest, own)
+        levels.append(highest)
+    return levels[::-1]
+
+
+def base_place(path: str) -> tuple[str, int] | None:
+    """`base/news/p03/00000812-1f0e…/urls.parquet` -> ("news", 3): collection and first partition; None outside the base."""
+    match = _PLACE.match(path)
+    return (match[1], int(match[2])) if match else None
+
+
+def base_path(collection: str, partition: int, as_of: int, attempt: str, table: str) -> str:
+    """Where a base file lies. `p03` holds the partitions from 3 up to where the collection's next file begins."""
+    return f"{BASE}/{collection}/p{partition:02d}/{as_of:08d}-{attempt[:12]}/{table}.parquet"
+
+
+def delta_path(as_of: int, attempt: str, table: str) -> str:
+    """Where a delta lies."""
+    return f"{DELTA}/{as_of:08d}-{attempt[:12]}/{table}.parquet"

@@ -1,0 +1,220 @@
+"""Deleting what the log no longer needs: replaced files, entries behind a snapshot, what dead workers and merges left lying.
+
+Nothing live is ever touched, nor a WARC that counts. A follower that was away for longer than entries are kept starts from the
+snapshot; a reader that holds an older view of the log for longer than replaced files are kept must read the log again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import WorkspaceError
+from lycosa.store.claim import DATA, WARC_NAME, folder_numbers
+from lycosa.store.entry import FOLDER, PURGE, at_ms, entry_path
+from lycosa.store.files import ENTRY
+from lycosa.store.merge import maintenance
+from lycosa.store.plan import BASE, DELTA
+from lycosa.store.snapshot import INTERVAL, read_snapshot, snapshot_numbers, write_header
+from lycosa.store.state import LogState
+from lycosa.store.storage import ASIDE_SUFFIX, LocalStorage
+from lycosa.store.workspace import Workspace
+
+DAY_MS = 86_400_000
+KEEP_REPLACED_MS = DAY_MS
+KEEP_ENTRIES_MS = 7 * DAY_MS
+_TABLE_SUFFIX = ".parquet"
+
+
+@dataclass(slots=True)
+class SweepReport:
+    """What was deleted. `gave_up` says why nothing was, "" if all was looked at."""
+
+    files: int = 0
+    bytes: int = 0
+    entries: int = 0
+    folders: int = 0
+    gave_up: str = ""
+
+
+def sweep(
+    workspace: Workspace,
+    *,
+    keep_replaced_ms: int = KEEP_REPLACED_MS,
+    keep_entries_ms: int = KEEP_ENTRIES_MS,
+    now_ms: int | None = None,
+    clock: Clock | None = None,
+) -> SweepReport:
+    """Delete what may go: replaced table files after `keep_replaced_ms` (what a purge replaced: at once), log entries before a
+    snapshot, and the folders of dead claims once their WARC is replayed, after `keep_entries_ms`.
+
+    May be killed at any time and called again. Returns at once if another process on this machine merges, sweeps or purges.
+
+    Raises:
+        WorkspaceError: the log is damaged; nothing was deleted.
+        OSError: storage failed.
+    """
+    now = (clock or SystemClock()).now_ms() if now_ms is None else now_ms
+    with maintenance(workspace.storage) as alone:
+        if not alone:
+            return SweepReport(gave_up="another process merges, sweeps or purges here now")
+        return sweep_alone(workspace, workspace.state(), keep_replaced_ms, keep_entries_ms, now)
+
+
+def sweep_alone(workspace: Workspace, state: LogState, keep_replaced_ms: int, keep_entries_ms: int, now_ms: int) -> SweepReport:
+    """`sweep`, for a caller that holds the maintenance lock."""
+    broom = _Broom(workspace, state, now_ms - keep_replaced_ms, now_ms - keep_entries_ms, now_ms - DAY_MS)
+    broom.tables()
+    broom.archives()
+    broom.folders()
+    broom.log()
+    return broom.report
+
+
+@dataclass(slots=True)
+class _Replacement:
+    number: int
+    may_go: bool
+
+
+@dataclass(slots=True)
+class _Broom:
+    workspace: Workspace
+    state: LogState
+    replaced_before: int  # ms: what was replaced earlier may go
+    entries_before: int  # ms: entries and orphans from earlier may go
+    yesterday: int  # ms
+    report: SweepReport = field(default_factory=SweepReport)
+
+    @property
+    def storage(self) -> LocalStorage:
+        return self.workspace.storage
+
+    def tables(self) -> None:
+        """Table files that do not count: replaced, or written and never named."""
+        live = {file.path for files in self.state.files.values() for file in files}
+        committed = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.retired)}
+        recent, older_than = self._recent()
+        for top in (DATA, BASE, DELTA):
+            for path in self.storage.files_below(top):
+                if not path.endswith(_TABLE_SUFFIX) or path in live:
+                    continue
+                replacement = recent.get(path)
+                if not (replacement.may_go if replacement else self._settled(path, committed)):
+                    continue
+                if os.path.basename(path).startswith("found") and not self._applied(
+                    path, replacement.number if replacement else older_than
+                ):
+                    continue
+                self._remove(path)
+
+    def archives(self) -> None:
+        """WARC and CDXJ files that a purge replaced and was killed before it deleted them."""
+        for path in self.state.retired:
+            for left in (path, path.removesuffix(".warc.gz") + ".cdxj"):
+                if left not in self.state.indexes and left not in self.state.warcs and self.storage.size(left) is not None:
+                    self._remove(left)
+
+    def folders(self) -> None:
+        """Folders of dead claims, once everything in them is replayed and settled; folders that have become empty."""
+        counting = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.indexes)}
+        counting |= {os.path.dirname(file.path) for files in self.state.files.values() for file in files}
+        for name in self.storage.names(DATA):
+            numbers = folder_numbers(name)
+            folder = f"{DATA}/{name}"
+            if numbers is None or folder in counting or numbers[0] not in self.state.claims or self.state.holds(numbers[0]):
+                continue
+            if self._outlived(numbers[0]) and self._replayed(f"{folder}/{WARC_NAME}", numbers[0]):
+                for path in self.storage.files_below(folder):
+                    self._remove(path)
+            self._remove_folder(folder)
+        for top in (BASE, DELTA):
+            for folder, _, _ in os.walk(self.storage.path(top), topdown=False):
+                self._remove_folder(os.path.relpath(folder, self.storage.root))
+
+    def log(self) -> None:
+        """Entries before a snapshot. Last of all, since the rest goes by what they say."""
+        whole = [number for number in snapshot_numbers(self.storage) if self._is_whole(number)]
+        if not whole:
+            return
+        # The newest may turn out damaged one day: what is behind the one before it can stand in.
+        start = whole[-2:][0]
+        doomed = []
+        for number in (number for number in self.workspace.log.numbers() if number < start):
+            entry = self.workspace.log.read(number)
+            path = entry_path(number)
+            if entry is None or max(at_ms(entry), self.storage.modified_at(path) or 0) >= self.entries_before:
+                break
+            doomed.append(entry)
+        if not doomed:
+            return
+        self._remove_asides()
+        for hundred in range(-(-doomed[0].number // INTERVAL) * INTERVAL, start, INTERVAL):
+            if hundred < doomed[-1].number + INTERVAL:
+                entries = (self.workspace.log.read(number) for number in range(hundred - INTERVAL + 1, hundred + 1))
+                write_header(self.storage, hundred, [entry.attempt if entry else "" for entry in entries])
+        self.storage.sync_folder(FOLDER)
+        for entry in doomed:
+            self.storage.remove(entry_path(entry.number))
+            self.report.entries += 1
+
+    def _recent(self) -> tuple[dict[str, _Replacement], int]:
+        """What was replaced of late, and the number of the latest entry that is not of late: anything else was replaced by then."""
+        found: dict[str, _Replacement] = {}
+        number = self.state.head
+        while (
+            number and (entry := self.workspace.log.read(number)) is not None and at_ms(entry) >= min(self.replaced_before, self.yesterday)
+        ):
+            may_go = entry.kind == PURGE or at_ms(entry) < self.replaced_before
+            found.update((path, _Replacement(number, may_go)) for path in entry.replaces)
+            number -= 1
+        return found, number
+
+    def _settled(self, path: str, committed: set[str]) -> bool:
+        """Whether a file that does not count, and was not replaced of late, will not be named by anybody any more."""
+        if (self.storage.modified_at(path) or 0) >= self.replaced_before:
+            return False
+        numbers = folder_numbers(path.split("/")[1]) if path.startswith(f"{DATA}/") else None
+        if numbers is None:
+            return not path.startswith(f"{DATA}/")  # of a merge, which looks for its files before it names them
+        return os.path.dirname(path) in committed or (numbers[0] in self.state.claims and not self.state.holds(numbers[0]))
+
+    def _applied(self, path: str, replaced_by: int) -> bool:
+        """Whether the owners of all partitions with rows in a replaced `found` file have applied these."""
+        rows = pl.scan_parquet(self.storage.path(path), glob=False, hive_partitioning=False)
+        last = pl.col(ENTRY).max() if ENTRY in rows.collect_schema() else pl.lit(replaced_by)
+        newest = rows.group_by("partition").agg(last.alias(ENTRY)).collect()
+        return all(self.state.applied.get(partition, 0) >= entry for partition, entry in newest.iter_rows())
+
+    def _outlived(self, claim: int) -> bool:
+        """Whether every partition of a claim was claimed again, long enough ago."""
+        later = [other for other in self.state.claims.values() if other.number > claim and other.at_ms < self.entries_before]
+        return self.state.claims[claim].partitions <= frozenset().union(*(other.partitions for other in later))
+
+    def _replayed(self, warc: str, claim: int) -> bool:
+        """Whether no exchange waits in a WARC that was never committed."""
+        return not self.storage.size(warc) or self.state.claims[claim].partitions <= self.state.orphans_used.get(warc, set())
+
+    def _is_whole(self, number: int) -> bool:
+        try:
+            return read_snapshot(self.storage, number) is not None
+        except WorkspaceError:
+            return False
+
+    def _remove_asides(self) -> None:
+        """What was begun and not linked: gone before the entries are, so that nobody puts one into a hole."""
+        for path in self.storage.files_below(FOLDER):
+            if path.endswith(ASIDE_SUFFIX) and (self.storage.modified_at(path) or 0) < self.replaced_before:
+                self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        size = self.storage.size(path) or 0
+        self.storage.remove(path)
+        self.report.files += 1
+        self.report.bytes += size
+
+    def _remove_folder(self, path: str) -> None:
+        self.report.folders += self.storage.remove_folder(path)

@@ -1,0 +1,198 @@
+"""Change rates: equal to the exact likelihood where that is known, unbiased where visits see one bit, finite always."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.frontier.change_rate import (
+    DAY_MS,
+    DEFAULT_PRIOR,
+    GRID,
+    ChangeStats,
+    ClaimTrust,
+    Floats,
+    claim_weight,
+    learn_leans,
+    learn_prior,
+    log_likelihood,
+    lognormal_prior,
+    observe,
+    observe_claim,
+    observe_dated,
+    prior_of,
+    rate,
+    rates,
+    silence_weight,
+)
+
+FLAT = prior_of(np.ones(len(GRID)))
+Visits = list[tuple[float, bool]]
+
+
+def _stats(visits: Visits, half_life_days: float = math.inf) -> ChangeStats:
+    stats = ChangeStats()
+    for days, changed in visits:
+        stats = observe(stats, days * DAY_MS, changed, half_life_days)
+    return stats
+
+
+def _exact(visits: Visits) -> Floats:
+    """ln of the likelihood of a history at each rate of the grid, visit by visit."""
+    total = np.zeros(len(GRID))
+    for days, changed in visits:
+        total += np.log(-np.expm1(-GRID * days)) if changed else -GRID * days
+    return total
+
+
+def _history(random: np.random.Generator, true_rate: float, intervals: Floats) -> Visits:
+    changed = random.random(len(intervals)) < -np.expm1(-true_rate * intervals)
+    return list(zip(intervals.tolist(), changed.tolist(), strict=True))
+
+
+def _table(all_stats: list[ChangeStats]) -> list[Floats]:
+    return [np.array(column) for column in zip(*all_stats, strict=True)]
+
+
+@given(st.floats(0.01, 100), st.integers(0, 30), st.integers(0, 30))
+def test_equal_intervals_lose_nothing(days: float, changed: int, unchanged: int) -> None:
+    visits = [(days, True)] * changed + [(days, False)] * unchanged
+    columns = [[value] for value in _stats(visits)]
+    np.testing.assert_allclose(log_likelihood(columns)[0], _exact(visits), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("visits", "changed"), [(10, 3), (20, 15), (8, 1), (50, 49)])
+def test_half_an_unchanged_visit_gives_the_estimator_of_cho_and_garcia_molina(visits: int, changed: int) -> None:
+    """-ln((n - X + 0.5)/(n + 0.5)) / interval, found as the top of the parabola through the three highest points."""
+    days = 2.0
+    stats = _stats([(days, True)] * changed + [(days, False)] * (visits - changed) + [(days / 2, False)])
+    logs = log_likelihood([[value] for value in stats])[0]
+    top = int(logs.argmax())
+    left, middle, right = logs[top - 1 : top + 2]
+    step = math.log(GRID[1] / GRID[0])
+    found = GRID[top] * math.exp(step * 0.5 * (left - right) / (left - 2 * middle + right))
+    assert found == pytest.approx(-math.log((visits - changed + 0.5) / (visits + 0.5)) / days, rel=0.03)
+
+
+def test_irregular_intervals_come_close_to_the_exact_posterior() -> None:
+    random = np.random.default_rng(1)
+    errors = []
+    for _ in range(300):
+        true = float(np.exp(random.normal(math.log(0.2), 1.5)))
+        visits = _history(random, true, random.lognormal(math.log(2.0), 1.0, random.integers(2, 30)))
+        logs = _exact(visits) + np.log(np.asarray(DEFAULT_PRIOR.weights))
+        chance = np.exp(logs - logs.max())
+        errors.append(math.log(rate(_stats(visits)) / math.exp(float(chance @ np.log(GRID)) / float(chance.sum()))))
+    assert np.abs(errors).max() < 0.15
+    assert np.abs(errors).mean() < 0.02
+
+
+def test_one_bit_a_visit_is_not_biased() -> None:
+    """Pages that change three times between two visits: counting says one change a visit, the likelihood knows better."""
+    random = np.random.default_rng(2)
+    true = 3.0
+    histories = [_history(random, true, random.exponential(1.0, 60) + 0.05) for _ in range(200)]
+    found = rates(_table([_stats(history) for history in histories]), FLAT)
+    counted = [sum(changed for _, changed in history) / sum(days for days, _ in history) for history in histories]
+    assert np.mean(np.log(found / true)) == pytest.approx(0.0, abs=0.05)
+    assert np.mean(np.log(np.array(counted) / true)) < -0.5
+
+
+def test_more_visits_more_truth() -> None:
+    random = np.random.default_rng(3)
+    true = np.exp(random.normal(math.log(0.2), 1.5, 400))
+    errors = []
+    for visits in (2, 10, 50):
+        found = rates(_table([_stats(_history(random, value, random.exponential(3.0, visits))) for value in true]), DEFAULT_PRIOR)
+        errors.append(float(np.sqrt(np.mean(np.log(found / true) ** 2))))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.5
+
+
+def test_a_page_that_slows_down_is_believed_in_time() -> None:
+    fast, slow = [(1.0, True)] * 60, [(1.0, False)] * 120
+    forgetting, never = (rate(_stats(fast + slow, half_life)) for half_life in (30.0, math.inf))
+    assert forgetting < never / 3
+
+
+def test_visits_that_a_claim_led_to_do_not_look_fast() -> None:
+    """Visited whenever a change is announced, the page has always changed; only dated changes keep the rate."""
+    random = np.random.default_rng(4)
+    dated, naive = ChangeStats(), ChangeStats()
+    for days in random.exponential(1 / 0.2, 200):
+        dated = observe_dated(dated, days * DAY_MS, math.inf)
+        naive = observe(naive, days * DAY_MS, True, math.inf)
+    assert rate(dated, FLAT) == pytest.approx(0.2, rel=0.2)
+    assert rate(naive, FLAT) > 1.0
+
+
+def test_a_single_row_is_the_same_as_in_a_table() -> None:
+    random = np.random.default_rng(5)
+    rows = [_stats(_history(random, 0.3, random.exponential(2.0, visits))) for visits in range(20)]
+    prior = lognormal_prior(0.5, 1.0)
+    leans = random.normal(0, 1, len(rows))
+    together = rates(_table(rows), prior, leans)
+    assert together.tolist() == pytest.approx([rate(row, prior, float(lean)) for row, lean in zip(rows, leans, strict=True)])
+    assert len(rates([[]] * 5)) == 0
+
+
+def test_long_tables_are_taken_in_pieces() -> None:
+    stats = ChangeStats(3.0, 5.0, 1.0, 2.0, 0.0)
+    many = rates([np.full(9_000, value) for value in stats])
+    assert np.unique(many).tolist() == pytest.approx([rate(stats)])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e5), st.booleans()), max_size=20), st.floats(-4, 4))
+def test_any_history_gives_a_rate_within_the_grid(visits: Visits, lean: float) -> None:
+    found = rate(_stats(visits, 180.0), DEFAULT_PRIOR, lean)
+    assert GRID[0] * 0.999 <= found <= GRID[-1] * 1.001
+
+
+def test_a_prior_is_learned_from_the_collection() -> None:
+    """Half of the pages change daily, half twice a year: after two visits the learned prior errs less than the default one."""
+    random = np.random.default_rng(6)
+    true = np.where(np.arange(2_000) % 2 == 0, 1.0, 1 / 180)
+    table = _table([_stats(_history(random, value, random.exponential(3.0, 2))) for value in true])
+    learned = learn_prior(table)
+    assert sum(learned.weights) == pytest.approx(1.0)
+    before, after = (np.mean(np.log(rates(table, prior) / true) ** 2) for prior in (DEFAULT_PRIOR, learned))
+    assert after < before * 0.75
+    weights = np.asarray(learned.weights)
+    assert weights[np.abs(np.log(GRID)) < 1].sum() == pytest.approx(0.5, abs=0.1)
+    assert learn_prior([np.zeros(5)] * 5) == DEFAULT_PRIOR
+
+
+def test_hosts_lean() -> None:
+    random = np.random.default_rng(7)
+    hosts = np.repeat([0, 1, 2], 100)
+    true = np.array([1.0, 0.02, 0.2])[hosts]
+    table = _table([_stats(_history(random, value, random.exponential(3.0, 4))) for value in true])
+    prior = learn_prior(table)
+    leans = learn_leans(table, hosts, prior, np.zeros(4))
+    assert leans[0] > leans[2] > leans[1]
+    assert leans[3] == pytest.approx(0.0, abs=1e-9)  # nothing was seen of it
+    unseen = rates([np.zeros(3)] * 5, prior, leans[:3])  # a new page of each host
+    assert unseen[0] > 2 * unseen[2] > 4 * unseen[1]
+    few = learn_leans([column[:1] for column in table], hosts[:1], prior, np.zeros(4))
+    assert 0 < few[0] < leans[0]
+
+
+def test_claims_weigh_what_they_proved() -> None:
+    trust = ClaimTrust()
+    assert (claim_weight(trust), silence_weight(trust)) == (0.5, 0.0)
+    for _ in range(20):
+        trust = observe_claim(trust, claimed=True, changed=True)
+    honest = trust
+    assert claim_weight(honest) > 0.9
+    assert silence_weight(honest) > 0.8
+    for _ in range(60):
+        trust = observe_claim(trust, claimed=True, changed=False)
+    assert claim_weight(trust) < 0.3  # lastmod is the time of the request
+    for _ in range(60):
+        honest = observe_claim(honest, claimed=False, changed=True)
+    assert silence_weight(honest) < 0.3
+    assert observe_claim(honest, claimed=False, changed=False) == honest

@@ -1,0 +1,174 @@
+"""The schedule: due exactly at the threshold, the budget spent, and nothing better to be found by moving fetches around."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from bench.freshness import run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.frontier.change_rate import DAY_MS, Floats
+from lycosa.frontier.fresh import (
+    Schedule,
+    claimed_interval,
+    claimed_intervals,
+    due_at,
+    freshness,
+    interval_days,
+    interval_of,
+    rates,
+    solve,
+    steer,
+    value,
+)
+
+weights = st.floats(1e-6, 1e6)
+changes = st.floats(1e-4, 300.0)
+
+
+def _pages(seed: int, pages: int) -> tuple[Floats, Floats]:
+    random = np.random.default_rng(seed)
+    return 1 + random.pareto(1.1, pages), np.exp(random.normal(math.log(0.2), 1.8, pages))
+
+
+@given(weights, changes, st.floats(1e-9, 0.999999))
+def test_a_page_is_due_when_its_value_reaches_the_threshold(weight: float, change_rate: float, share: float) -> None:
+    threshold = share * weight / change_rate
+    age = interval_of(weight, change_rate, threshold)
+    assert value(weight, change_rate, age) == pytest.approx(threshold, rel=1e-6)
+    assert interval_days([weight], [change_rate], threshold).tolist() == pytest.approx([age], rel=1e-12)
+
+
+@given(weights, changes, st.floats(1e-6, 1e3), st.floats(1.0001, 10))
+def test_value_grows_with_age_up_to_its_limit(weight: float, change_rate: float, age: float, factor: float) -> None:
+    younger, older = value(weight, change_rate, [age, age * factor])
+    assert 0 < younger <= older <= weight / change_rate * (1 + 1e-12)
+
+
+def test_value_is_the_derivative_of_freshness() -> None:
+    for change_rate, fetches in ((0.1, 0.3), (5.0, 1.0), (1.0, 20.0)):
+        step = fetches * 1e-5
+        slope = (freshness(fetches + step, change_rate) - freshness(fetches - step, change_rate)) / (2 * step)
+        assert value(1.0, change_rate, 1 / fetches) == pytest.approx(float(slope), rel=1e-4)
+
+
+def test_edges() -> None:
+    assert freshness([0.0, 0.0, 1.0, 1e12], [1.0, 0.0, 0.0, 1e-6]).tolist() == [0.0, 1.0, 1.0, 1.0]
+    assert value([1.0, 1.0], [0.0, 1.0], [5.0, 0.0]).tolist() == [0.0, 0.0]
+    never = interval_days([1.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.0, 1.0], [0.5, 0.1, 0.1, 2.0])
+    assert np.isinf(never).all()  # value ends just at the threshold; never changes; does not matter; out of reach
+    assert [interval_of(1.0, 2.0, 0.5), interval_of(1.0, 0.0, 0.1), interval_of(0.0, 1.0, 0.1)] == [math.inf] * 3
+    assert 0 < interval_of(1.0, 1.0, 0.0) < 1e-10
+    worth = float(value(1.0, 1.0, 2.0))
+    assert due_at([1_000.0], [1.0], [1.0], worth).tolist() == pytest.approx([1_000.0 + 2 * DAY_MS])
+    assert math.isinf(due_at(1_000.0, 1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("budget", [5.0, 100.0, 1_000.0])
+def test_nothing_is_gained_by_moving_fetches(budget: float) -> None:
+    """Against 500 other ways to spend the same budget, near ones and far ones."""
+    importance, change_rate = _pages(1, 500)
+    schedule = solve(importance, change_rate, budget)
+    best = rates(importance, change_rate, schedule)
+    assert best.sum() == pytest.approx(budget, rel=1e-6)
+    reached = importance @ freshness(best, change_rate)
+    random = np.random.default_rng(2)
+    for spread in np.geomspace(0.01, 2.0, 500):
+        other = (best + 1e-3 * budget / 500) * np.exp(random.normal(0, spread, 500))
+        assert importance @ freshness(other * budget / other.sum(), change_rate) < reached
+    assert (best[importance / change_rate <= schedule.threshold] == 0).all()
+
+
+def test_a_small_budget_gives_up_the_hopeless() -> None:
+    importance, change_rate = np.ones(3), np.array([0.1, 1.0, 50.0])
+    fetches = rates(importance, change_rate, solve(importance, change_rate, 1.0))
+    assert fetches[2] == 0
+    assert fetches[0] > 0
+    assert fetches[1] > 0
+
+
+def test_hosts_are_not_asked_more_than_politeness_allows() -> None:
+    importance, change_rate = _pages(3, 600)
+    hosts = np.arange(600) % 3
+    limits = np.array([20.0, math.inf, 1e9])
+    schedule = solve(importance, change_rate, 300.0, hosts=hosts, host_budgets=limits)
+    fetches = rates(importance, change_rate, schedule, hosts=hosts)
+    asked = np.bincount(hosts, weights=fetches)
+    assert asked[0] == pytest.approx(20.0, rel=1e-6)
+    assert fetches.sum() == pytest.approx(300.0, rel=1e-6)
+    assert schedule.host_thresholds is not None
+    assert schedule.host_thresholds[0] > schedule.threshold
+    assert schedule.host_thresholds[1:].tolist() == [0.0, 0.0]
+    free = solve(importance, change_rate, 300.0)
+    assert np.bincount(hosts, weights=rates(importance, change_rate, free))[0] > 20.0  # the limit did bind
+    reached = importance @ freshness(fetches, change_rate)
+    random = np.random.default_rng(4)
+    for spread in np.geomspace(0.01, 1.0, 200):  # other ways that keep both limits
+        other = (fetches + 1e-3) * np.exp(random.normal(0, spread, 600))
+        bound, rest = other * (hosts == 0), other * (hosts != 0)
+        other = bound * 20.0 / bound.sum() + rest * 280.0 / rest.sum()
+        assert importance @ freshness(other, change_rate) < reached
+
+
+def test_no_page_more_often_than_the_shortest_interval() -> None:
+    importance, change_rate = _pages(5, 100)
+    schedule = solve(importance, change_rate, 50.0, shortest_days=1.0)
+    fetches = rates(importance, change_rate, schedule, shortest_days=1.0)
+    assert fetches.max() == pytest.approx(1.0)
+    assert fetches.sum() == pytest.approx(50.0, rel=1e-6)
+    plenty = rates(importance, change_rate, solve(importance, change_rate, 1e6, shortest_days=1.0), shortest_days=1.0)
+    assert plenty.tolist() == pytest.approx([1.0] * 100)
+
+
+def test_a_schedule_without_pages_or_budget() -> None:
+    assert solve([], [], 10.0) == Schedule(0.0)
+    assert solve([1.0], [0.0], 10.0) == Schedule(0.0)
+    with pytest.raises(ValueError, match="budget"):
+        solve([1.0], [1.0], 0.0)
+    with pytest.raises(ValueError, match="host_budgets"):
+        solve([1.0], [1.0], 1.0, hosts=[0])
+
+
+def test_a_sample_gives_about_the_same_threshold() -> None:
+    importance, change_rate = _pages(6, 50_000)
+    importance = np.minimum(importance, 100.0)
+    whole = solve(importance, change_rate, 5_000.0).threshold
+    assert solve(importance[:10_000], change_rate[:10_000], 1_000.0).threshold == pytest.approx(whole, rel=0.05)
+
+
+@given(st.floats(1e-3, 1e3), changes, st.floats(0, 1), st.floats(0, 1))
+def test_signals(interval: float, change_rate: float, claim: float, silence: float) -> None:
+    both = claimed_interval(interval, change_rate, claim, silence)
+    assert claimed_intervals(np.array([interval]), [change_rate], [claim], [silence]).tolist() == pytest.approx([both], abs=1e-12)
+    assert (
+        claimed_interval(interval, change_rate, claim, 0.0) <= interval <= claimed_interval(interval, change_rate, 0.0, silence) < math.inf
+    )
+    assert claimed_interval(interval, change_rate, 0.0, 0.0) == interval
+    assert math.isinf(claimed_interval(math.inf, change_rate, claim, silence))
+
+
+def test_a_claim_counts_as_the_age_at_which_the_page_would_be_as_doubtful() -> None:
+    assert claimed_interval(10.0, 0.2, 0.5, 0.0) == pytest.approx(10.0 - math.log(2) / 0.2)
+    assert claimed_interval(1.0, 0.2, 0.9, 0.0) == 0.0
+
+
+def test_steering() -> None:
+    assert steer(1.0, 200, 1_000) < 1.0 < steer(1.0, 5_000, 1_000)
+    assert steer(1.0, 20, 10) < steer(1.0, 2_000, 1_000)  # few fetches are noise
+    assert steer(1.3, 0, 0) < 1.3  # forgets
+    correction = 1.0
+    for _ in range(100):
+        correction = steer(correction, 1e9, 1e6)
+    assert 1.5 < correction <= 2.0
+
+
+def test_a_small_web_in_simulation() -> None:
+    """The real thing at size is in test_freshness_prove.py."""
+    fresh, learned, uniform = (run(policy, 1, 60, pages=600, days=20) for policy in ("fresh", "learned", "uniform"))
+    assert fresh.share > 0.95
+    assert learned.share > 0.85
+    assert uniform.share < learned.share
+    assert fresh.fetches <= 60.1

@@ -1,0 +1,197 @@
+"""The recrawl policies: one row and a whole table say the same; links, failures and gone pages go by their rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.core.records import UrlState
+from lycosa.frontier.change_rate import DAY_MS
+from lycosa.frontier.fresh import value
+from lycosa.frontier.recrawl import (
+    HOUR_MS,
+    MINUTE_MS,
+    LinkAction,
+    Policy,
+    RecrawlRules,
+    due_at,
+    due_expr,
+    importance,
+    on_link,
+    retry_wait_ms,
+)
+
+NOON = 20_000 * DAY_MS + 12 * HOUR_MS  # some day, 12:00 UTC
+times = st.one_of(st.just(0), st.integers(1, 4_000_000_000_000))
+
+all_rules = st.builds(
+    RecrawlRules,
+    policy=st.sampled_from(Policy),
+    max_age_ms=st.integers(1, 10**11),
+    timer=st.booleans(),
+    daily_at=st.integers(0, 1439),
+    threshold=st.one_of(st.just(0.0), st.floats(1e-9, 1e3)),
+    default_rate=st.floats(1e-3, 10),
+    longest_ms=st.one_of(st.none(), st.integers(10**7, 10**11)),
+    gone_first_ms=st.integers(10**6, 10**8),
+    gone_longest_ms=st.integers(10**8, 10**10),
+)
+rows = st.fixed_dictionaries(
+    {
+        "state": st.sampled_from([str(state) for state in UrlState]),
+        "visited_at": times,
+        "not_before": times,
+        "fails": st.integers(0, 20),
+        "depth": st.integers(0, 30),
+        "importance": st.one_of(st.just(0.0), st.floats(1e-6, 1e6)),
+        "change_rate": st.one_of(st.just(0.0), st.floats(1e-4, 288)),
+        "claim": st.floats(0, 1),
+        "silence": st.floats(0, 1),
+    }
+)
+
+
+@settings(max_examples=300)
+@given(all_rules, st.lists(rows, min_size=1, max_size=20), st.booleans())
+def test_a_table_says_the_same_as_its_rows(rules: RecrawlRules, table: list[dict[str, object]], as_stored: bool) -> None:
+    frame = pl.DataFrame(table)
+    if as_stored:  # as `urls` has it: times with null for never; unknown numbers null
+        columns = [pl.when(pl.col(name) > 0).then(pl.col(name)).cast(pl.Datetime("ms", "UTC")) for name in ("visited_at", "not_before")]
+        columns += [pl.when(pl.col(name) > 0).then(pl.col(name)) for name in ("importance", "change_rate", "claim", "silence")]
+        frame = frame.with_columns(columns)
+    found = frame.lazy().select(due=due_expr(rules)).collect()["due"]
+    assert found.dtype == pl.Int64
+    for row, due in zip(table, found.to_list(), strict=True):
+        expected = due_at(rules, **row)  # type: ignore[arg-type]
+        assert (due is None) == (expected is None)
+        if due is not None and expected is not None:
+            assert abs(due - expected) <= 1 + abs(expected - int(str(row["visited_at"]))) * 1e-12  # the last bit of a logarithm
+
+
+def test_states() -> None:
+    age = RecrawlRules(Policy.AGE, max_age_ms=HOUR_MS)
+    assert due_at(age, state=UrlState.VISITED, visited_at=NOON) == NOON + HOUR_MS
+    assert due_at(age, state=UrlState.VISITED, visited_at=NOON, not_before=NOON + DAY_MS) == NOON + DAY_MS  # retries and Retry-After win
+    assert due_at(age, state=UrlState.KNOWN, visited_at=0) == 0
+    assert due_at(age, state=UrlState.KNOWN, visited_at=0, not_before=NOON) == NOON
+    assert due_at(age, state=UrlState.EXCLUDED, visited_at=NOON) is None
+    assert due_at(replace(age, timer=False, on_link=True), state=UrlState.VISITED, visited_at=NOON) is None
+    never = RecrawlRules()
+    assert due_at(never, state=UrlState.VISITED, visited_at=NOON) is None
+    assert due_at(never, state=UrlState.GONE, visited_at=NOON, fails=1) is None
+    assert due_at(never, state=UrlState.KNOWN, visited_at=0, not_before=NOON) == NOON
+
+
+@pytest.mark.parametrize(
+    ("minute", "visited_at", "due"),
+    [
+        (0, NOON, NOON + 12 * HOUR_MS),
+        (13 * 60, NOON, NOON + HOUR_MS),
+        (11 * 60, NOON, NOON + 23 * HOUR_MS),
+        (12 * 60, NOON, NOON + DAY_MS),  # visited on the minute: the next one is tomorrow's
+        (12 * 60, NOON - 1, NOON),
+        (12 * 60 + 1, NOON, NOON + MINUTE_MS),
+    ],
+)
+def test_daily(minute: int, visited_at: int, due: int) -> None:
+    assert due_at(RecrawlRules(Policy.DAILY, daily_at=minute), state=UrlState.VISITED, visited_at=visited_at) == due
+
+
+def test_gone_pages_are_looked_at_ever_more_rarely() -> None:
+    waits = []
+    for fails in range(1, 10):
+        due = due_at(RecrawlRules(Policy.AGE, max_age_ms=60_000), state=UrlState.GONE, visited_at=NOON, fails=fails)
+        waits.append(None if due is None else (due - NOON) // DAY_MS)
+    assert waits == [1, 2, 4, 8, 16, 30, None, None, None]
+
+
+def test_failures_wait_longer_each_time() -> None:
+    waits = [retry_wait_ms(RecrawlRules(), fails) for fails in range(1, 12)]
+    assert waits[:4] == [HOUR_MS, 2 * HOUR_MS, 4 * HOUR_MS, 8 * HOUR_MS]
+    assert waits == sorted(waits)
+    assert waits[-1] == retry_wait_ms(RecrawlRules(), 10_000) == 7 * DAY_MS
+
+
+def test_fresh() -> None:
+    threshold = float(value(2.0, 0.5, 3.0))  # worth a fetch after three days
+    fresh = RecrawlRules(Policy.FRESH, threshold=threshold)
+
+    def wait(rules: RecrawlRules = fresh, importance: float = 2.0, change_rate: float = 0.5, **signals: float) -> int | None:
+        due = due_at(rules, state=UrlState.VISITED, visited_at=NOON, importance=importance, change_rate=change_rate, **signals)  # type: ignore[arg-type]
+        return None if due is None else due - NOON
+
+    plain = wait()
+    assert plain == pytest.approx(3 * DAY_MS, abs=1)
+    assert plain is not None
+    assert (wait(importance=20.0) or 0) < plain  # matters more
+    assert wait(change_rate=100.0) is None  # hopeless
+    assert wait(replace(fresh, longest_ms=30 * DAY_MS), change_rate=100.0) == 30 * DAY_MS
+    assert wait(replace(fresh, threshold=1e-12)) == fresh.shortest_ms
+    assert wait(claim=0.9) == fresh.shortest_ms
+    assert (wait(silence=0.5) or 0) == pytest.approx(2 * plain, abs=2)
+    front, deep = (due_at(fresh, state=UrlState.VISITED, visited_at=NOON, depth=depth) for depth in (0, 2))
+    assert front is not None  # neither rate nor importance known: by depth
+    assert deep is not None
+    assert front < deep
+
+
+@pytest.mark.parametrize(
+    ("state", "age_ms", "not_before", "waiting", "action"),
+    [
+        (UrlState.VISITED, 60_001, 0, False, LinkAction.QUEUE),
+        (UrlState.VISITED, 60_000, 0, False, LinkAction.ONLY_REFERRER),
+        (UrlState.VISITED, 1_000, 0, False, LinkAction.ONLY_REFERRER),
+        (UrlState.VISITED, 90_000, 0, True, LinkAction.REFRESH),
+        (UrlState.VISITED, 90_000, NOON + 1, False, LinkAction.REFRESH),
+        (UrlState.KNOWN, 0, 0, False, LinkAction.REFRESH),
+        (UrlState.EXCLUDED, 90_000, 0, False, LinkAction.ONLY_REFERRER),
+        (UrlState.GONE, 90_000, 0, False, LinkAction.ONLY_REFERRER),
+        (UrlState.GONE, DAY_MS + 1, 0, False, LinkAction.QUEUE),
+    ],
+)
+def test_a_link_to_a_known_page(state: UrlState, age_ms: int, not_before: int, waiting: bool, action: LinkAction) -> None:
+    age = RecrawlRules(Policy.AGE, max_age_ms=60_000, timer=False, on_link=True)
+    found = on_link(age, state=state, visited_at=NOON - age_ms, not_before=not_before, fails=1, now=NOON, waiting=waiting)
+    assert found is action
+    for other in (replace(age, on_link=False), replace(age, policy=Policy.NEVER)):
+        kept = on_link(other, state=state, visited_at=NOON - age_ms, not_before=not_before, fails=1, now=NOON, waiting=waiting)
+        assert kept is (LinkAction.ONLY_REFERRER if action is LinkAction.QUEUE else action)
+
+
+def test_a_link_to_a_page_gone_for_good() -> None:
+    age = RecrawlRules(Policy.AGE, on_link=True)
+    actions = [
+        on_link(age, state=UrlState.GONE, visited_at=NOON - days * DAY_MS, not_before=0, fails=50, now=NOON).value for days in (29, 31)
+    ]
+    assert actions == ["only_referrer", "queue"]
+
+
+def test_importance() -> None:
+    assert importance(0, 0) == 1.0
+    assert importance(0, 1) < importance(0, 0) < importance(3, 0) < importance(3, 0, linking_hosts=2)
+    assert importance(-5, -5, -5) == 1.0
+    assert importance(10**9, 200) > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_age_ms": 0},
+        {"budget_per_day": 0.0},
+        {"threshold": -1.0},
+        {"daily_at": 1440},
+        {"daily_at": -1},
+        {"default_rate": 0.0},
+        {"longest_ms": 1},
+        {"gone_longest_ms": 1},
+        {"failed_longest_ms": 1},
+        {"gone_first_ms": 0},
+    ],
+)
+def test_rules_that_make_no_sense(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError):
+        RecrawlRules(**wrong)  # type: ignore[arg-type]
