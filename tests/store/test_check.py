@@ -14,8 +14,8 @@ import pytest
 
 from lycosa.core.records import HostRow, UrlId
 from lycosa.store.check import verify
-from lycosa.store.findings import Report
 from lycosa.store.entry import entry_path
+from lycosa.store.findings import Report
 from lycosa.store.rows import found_row
 from lycosa.store.schema import TABLES
 from lycosa.store.tables import Buffers, write_table

@@ -12,8 +12,8 @@ import pytest
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
 from lycosa.store.claim import Orphan, append
-from lycosa.store.live import LiveTables
 from lycosa.store.entry import CLAIM, COMMIT, MERGE, RELEASE, DataFile, Entry, entry_path, new_attempt
+from lycosa.store.live import LiveTables
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, rows_only

@@ -7,6 +7,7 @@ what the code hands around.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -121,12 +122,16 @@ class Page:
 
 @dataclass(slots=True, frozen=True)
 class Request:
-    """One exchange to be made. `token` is the caller's own and comes back untouched."""
+    """One exchange to be made. `token` is the caller's own and comes back untouched.
+
+    `unwanted` is asked about the Content-Type of a large answer; true ends the transfer (the body stays empty).
+    """
 
     url: str
     kind: str = VisitKind.PAGE
     headers: tuple[tuple[str, str], ...] = ()  # further request headers, e.g. If-None-Match
     token: object = None
+    unwanted: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -149,7 +154,9 @@ class Exchange:
     status: int = 0  # 0: no answer
     error: str = ""  # a FetchError value, or ""
     error_text: str = ""  # for people: what libcurl said
-    truncated: str = ""  # "" | "length" | "time" | "disconnect" | "decoded" (WARC-Truncated vocabulary plus decoded)
+    truncated: str = (
+        ""  # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded" (not of WARC's vocabulary)
+    )
     first_byte_ms: int = 0  # from the start to the first byte
     connect_ms: int = 0  # of it, until the request was sent: looking up the name, connecting, TLS
     token: object = None

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Collection, Config
-from lycosa.core.errors import Exclusion
 from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.assignment import Assignment, recrawl_rules
 from lycosa.crawl.batch import Batch

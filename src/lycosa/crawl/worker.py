@@ -6,9 +6,10 @@ What an exchange means is the ledger's business (`lycosa.crawl.ledger`); here is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Config
@@ -20,6 +21,7 @@ from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.progress import Progress
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.url.indexable import READ_TYPES, unindexable_type
 from lycosa.url.scope import url_origin
 
 STOP_GRACE_MS = 3_000
@@ -201,7 +203,11 @@ class Worker:
         return False
 
     def _start(self, task: Task) -> None:
-        self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task))
+        unwanted = None
+        if task.kind is VisitKind.PAGE:
+            patterns = [each for row in task.rows for each in self.ledger.assignments[row.collection].collection.media_types or READ_TYPES]
+            unwanted = partial(_unwanted, patterns)
+        self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
 
     def _wait(self) -> list[Exchange]:
         timeout = _OBSERVE_MS
@@ -298,3 +304,8 @@ class Worker:
         progress.hosts = len(self.ledger.reserve.directory)
         if self._observer is not None:
             self._observer(progress)
+
+
+def _unwanted(patterns: Sequence[str], content_type: str) -> bool:
+    """Whether none of the collections wants an answer of this type."""
+    return bool(unindexable_type(content_type, patterns))

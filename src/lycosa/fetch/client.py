@@ -185,6 +185,8 @@ class CurlFetcher:
     def _failed(self, transfer: Transfer, code: int, text: str) -> None:
         if transfer.head_too_large or transfer.head_size() > self._settings.max_header:
             self._end(transfer, FetchError.HEADERS_TOO_LARGE, text or f"{transfer.head_size()} bytes of header", "")
+        elif transfer.unwanted:
+            self._finish(transfer, transfer.final_head(), "", "", "unspecified")
         elif transfer.cut:
             self._finish(transfer, transfer.final_head(), "", "", "length")
         else:

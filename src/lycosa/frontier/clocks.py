@@ -222,11 +222,6 @@ class Clocks:
             return 0
         return BUSY if host.in_flight >= self._rules.connections_per_host else host.ready_at
 
-    def line(self, domain: str) -> bool:
-        """Whether hosts wait for a place of the domain."""
-        place = self._domains.get(domain)
-        return place is not None and place.line is not None
-
     def domain_ready_at(self, domain: str) -> int:
         """When some host of the domain may be asked, as far as the domain is concerned."""
         place = self._domains.get(domain)

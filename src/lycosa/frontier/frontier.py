@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from lycosa.core.records import HostRow, UrlRow
-from lycosa.frontier.clocks import BUSY, ClockRules, Clocks
+from lycosa.frontier.clocks import ClockRules, Clocks
+from lycosa.frontier.domain_clock import BUSY
 from lycosa.frontier.latency import Latency
 from lycosa.frontier.strategy import STRATEGIES, Rank, Strategy
 
@@ -368,7 +369,7 @@ class Frontier:
 
     def _wake(self, domain: str) -> None:
         """See that the first of the domain's line is woken when the domain has a place."""
-        if not self.clocks.line(domain):
+        if not self.clocks.has_line(domain):
             return
         at = self.clocks.domain_ready_at(domain)
         if at < BUSY and self._waking.get(domain, BUSY) > at:

@@ -89,7 +89,7 @@ changed bool whether the text differs from the visit before
 links_count i64 links found in the page
 referrer text the page that led here first
 attempt i64 1 for the first attempt, then counted up
-truncated text why the body was cut: length, time, disconnect, decoded; empty if it was not
+truncated text why the body was cut: length, time, disconnect, unspecified (not of a wanted type), decoded; empty if it was not
 record_id text WARC-Record-ID of the response, revisit or (without answer) metadata record
 warc_file text the WARC, relative to the workspace
 warc_offset i64 where the record starts in it
