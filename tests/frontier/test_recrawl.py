@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lycosa.core.records import UrlState
 from lycosa.frontier.change_rate import DAY_MS
-from lycosa.frontier.fresh import value
+from lycosa.frontier.fresh import solve, value
 from lycosa.frontier.recrawl import (
     HOUR_MS,
     MINUTE_MS,
@@ -23,6 +23,7 @@ from lycosa.frontier.recrawl import (
     importance,
     on_link,
     retry_wait_ms,
+    weights_and_rates,
 )
 
 NOON = 20_000 * DAY_MS + 12 * HOUR_MS  # some day, 12:00 UTC
@@ -168,6 +169,19 @@ def test_a_link_to_a_page_gone_for_good() -> None:
         on_link(age, state=UrlState.GONE, visited_at=NOON - days * DAY_MS, not_before=0, fails=50, now=NOON).value for days in (29, 31)
     ]
     assert actions == ["only_referrer", "queue"]
+
+
+def test_a_solved_schedule_spends_its_budget_on_a_table_with_gaps() -> None:
+    """Rows without importance or rate count in the solving as they do when they become due."""
+    rules = RecrawlRules(Policy.FRESH, default_rate=0.5)
+    depth = [0, 1, 2, 3] * 50
+    weight, changes = [0.0, 2.0, 1.0, 0.0] * 50, [0.0, 0.1, 0.0, 3.0] * 50
+    rules = replace(rules, threshold=solve(*weights_and_rates(rules, depth, weight, changes), budget_per_day=40.0).threshold)
+    frame = pl.DataFrame({"depth": depth, "importance": weight, "change_rate": changes}).with_columns(
+        state=pl.lit("visited"), visited_at=pl.lit(NOON), not_before=pl.lit(None), fails=pl.lit(0), claim=pl.lit(None), silence=pl.lit(None)
+    )
+    waits = frame.select(due_expr(rules) - NOON).to_series().drop_nulls()
+    assert (DAY_MS / waits.cast(pl.Float64)).sum() == pytest.approx(40.0, rel=1e-5)
 
 
 def test_importance() -> None:

@@ -80,6 +80,8 @@ def test_understands(content_type: str, payload: bytes, expected: bool) -> None:
         ("a<script>x</script><style>y</style><template>z</template><noscript>n</noscript>b", "ab"),
         ("a<span hidden>x</span><span style='color: red; DISPLAY : none'>y</span>b", "ab"),
         ("<div hidden><p>x</p></div><p>y", "y"),
+        ("<ul><li Style='Display : None'>x<li>y</ul>", "y"),
+        ("<p>a <a href=z><em>b</em></a> c <em>d</em>", "a b c d"),
         ("<select><option>x</select><textarea>y</textarea>z", "z"),
         ("<p><img src=i alt='An  image'>", "An image"),
         ("<p>text <img src=i alt=image> more", "text more\nimage"),

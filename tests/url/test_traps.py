@@ -39,6 +39,8 @@ TRAPS = [
     ("http://h/" + "/".join(f"s{n}" for n in range(MAX_SEGMENTS + 1)), TrapRule.MANY_SEGMENTS),
     ("http://h/a;jsessionid=" + HEX, TrapRule.SESSION_ID),
     ("http://h/a;jsessionid=" + HEX + "/b?c=1", TrapRule.SESSION_ID),
+    ("http://h/sid-0a1b2c3d4e5f6071/a", TrapRule.SESSION_ID),
+    ("http://h/x/session=0a1b2c3d4e5f60718293", TrapRule.SESSION_ID),
     ("http://h/(S(rm3nfyiwlmd2so45f1v4qkjt))/a.aspx", TrapRule.SESSION_ID),
     ("http://h/?a=1&PHPSESSID=" + HEX, TrapRule.SESSION_ID),
     ("http://h/?sid=" + HEX, TrapRule.SESSION_ID),
@@ -77,6 +79,7 @@ HONEST = [
     "http://h/click/type/dlg/" + "x/" * 4 + "https://e/" + "/".join(f"s{n}" for n in range(14)),
     "http://h/?u=http://x/?a=1",
     "http://h/?sid=3",
+    "http://h/sid-12/session-beef/site-0a1b2c3d4e5f6071",
     "http://h/?commit=" + HEX,
     "http://h/" + HEX + "/a",
     "http://h/?" + "&".join(f"a{n}=1" for n in range(MAX_PARAMETERS)),
@@ -122,6 +125,9 @@ def test_an_archive_may_be_older() -> None:
 
 def test_without_session() -> None:
     assert without_session("http://h/a;jsessionid=" + HEX + "?b=1&sid=" + HEX) == "http://h/a?b=1"
+    assert without_session("http://h/sid-0a1b2c3d4e5f6071/a/?b=1") == "http://h/a/?b=1"
+    assert without_session("http://h/sid-0a1b2c3d4e5f6071?b=1") == "http://h/?b=1"
+    assert without_session("http://h") == "http://h"
     assert without_session("http://h/a?b=1") == "http://h/a?b=1"
 
 

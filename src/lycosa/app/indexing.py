@@ -11,9 +11,10 @@ from lycosa.index.indexer import Indexer
 
 
 class IndexFollower:
-    """Updates the index after commits, at most once in `settings.interval`, and once more at the end.
+    """Updates the index `settings.interval` after a commit, with all that was committed until then, and once more at the end.
 
-    An error of the indexer does not stop the crawl: it is kept in `error` and raised by `finish`.
+    A crawl that is over before that is indexed in one go, which makes fewer segments and publishes once: 3 % of the CPU of one that
+    takes a few seconds (python-doc). An error of the indexer does not stop the crawl: it is kept in `error` and raised by `finish`.
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
@@ -49,15 +50,14 @@ class IndexFollower:
     def _follow(self) -> None:
         while not self._ending.is_set():
             self._wake.wait()
-            self._wake.clear()
-            if self._ending.is_set():
+            if self._ending.wait(self._interval_ms / 1000):
                 return
+            self._wake.clear()
             try:
                 self._indexer.update()
             except LycosaError as error:
                 self.error = error
                 return
-            self._ending.wait(self._interval_ms / 1000)
 
     def _end(self) -> None:
         self._ending.set()

@@ -245,7 +245,10 @@ def _sorted_parts(spills: list[BinaryIO]) -> Iterator[tuple[KeyArray, KeyArray]]
     for spill in spills:
         size = spill.seek(0, os.SEEK_END)
         rows = np.frombuffer(os.pread(spill.fileno(), size, 0), _SPILLED)
-        order = np.argsort(rows["key"], kind="stable")
-        keys = rows["key"][order]
-        first = np.concatenate([[True], keys[1:] != keys[:-1]]) if keys.size else np.zeros(0, bool)
+        unsorted = np.ascontiguousarray(rows["key"])
+        order = np.argsort(unsorted)
+        keys = unsorted[order]
+        first = np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size]
+        if not first.all():  # of equal keys the first counts: a stable sort, which takes three times as long
+            order = np.argsort(unsorted, kind="stable")
         yield keys[first], _words(keys[first], rows["payload"][order][first])

@@ -20,9 +20,10 @@ from functools import reduce
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
 from lycosa.core.records import UrlState
-from lycosa.frontier.change_rate import DAY_MS
+from lycosa.frontier.change_rate import DAY_MS, Floats
 from lycosa.frontier.fresh import claimed_interval, claimed_intervals, interval_days, interval_of
 
 MINUTE_MS = 60_000
@@ -182,6 +183,13 @@ def importance(in_links: float, depth: int, linking_hosts: float = 0.0) -> float
     return (math.sqrt(1.0 + max(in_links, 0.0)) + max(linking_hosts, 0.0)) * DEPTH_DECAY ** max(depth, 0)
 
 
+def weights_and_rates(rules: RecrawlRules, depth: ArrayLike, importance: ArrayLike, change_rate: ArrayLike) -> tuple[Floats, Floats]:
+    """Importance and change rate of n pages with what is not known (0) filled in as `due_at` does: what `fresh.solve` must be given."""
+    weight, changes = np.asarray(importance, dtype=np.float64), np.asarray(change_rate, dtype=np.float64)
+    by_depth = DEPTH_DECAY ** np.maximum(np.asarray(depth, dtype=np.float64), 0.0)
+    return np.where(weight > 0, weight, by_depth), np.where(changes > 0, changes, rules.default_rate)
+
+
 def _gone_wait(rules: RecrawlRules, fails: int) -> int | None:
     looks = max(fails, 1)
     return None if looks > rules.gone_looks else min(rules.gone_first_ms << (looks - 1), rules.gone_longest_ms)
@@ -215,8 +223,7 @@ def _fresh_wait_expr(rules: RecrawlRules) -> pl.Expr:
 
     def waits(columns: Sequence[pl.Series]) -> pl.Series:
         depth, weight, changes, claim, silence = (column.to_numpy() for column in columns)
-        weight = np.where(weight > 0, weight, DEPTH_DECAY ** np.maximum(depth, 0.0))
-        changes = np.where(changes > 0, changes, rules.default_rate)
+        weight, changes = weights_and_rates(rules, depth, weight, changes)
         intervals = claimed_intervals(interval_days(weight, changes, rules.threshold), changes, claim, silence)
         rounded = np.clip(np.rint(np.minimum(intervals * DAY_MS, longest)), rules.shortest_ms, None).astype(np.int64)
         never = intervals * DAY_MS >= longest

@@ -35,7 +35,7 @@ from lycosa.store.state import LiveFile, LogState
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 
-BATCH_ROWS = 250  # rows read at once: at most two row groups of pages are unpacked for them
+BATCH_ROWS = 500  # rows read at once, as many as a row group has at most: smaller batches unpack each group several times
 OBJECT_ROWS = 50  # of them held as Python objects
 _REMOVED = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _TABLES = ("pages", "urls")

@@ -74,6 +74,10 @@ def fold(text: str) -> str:
         spaced = text.replace("\n", " ")
         if "  " not in spaced and spaced.isprintable():
             return spaced
+    elif text.isprintable():
+        single = text.replace("  ", " ")  # two spaces after a full stop
+        if "  " not in single:
+            return single
     if text.isascii():
         return " ".join(text.split())
     if "\xad" in text:

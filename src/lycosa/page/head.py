@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from selectolax.lexbor import LexborNode
 
 from lycosa.core.records import LinkKind
@@ -105,11 +107,12 @@ def _read_link(attributes: dict[str, str | None], found: Found) -> None:
     href = attributes.get("href")
     if not href:
         return
-    rel = _tokens(attributes.get("rel"))
-    tokens = rel.split(" ")
-    if "canonical" in tokens:
+    rel, relation = _relation(attributes.get("rel") or "")
+    if relation is LinkKind.REQUISITE:
+        found.links.append((_REQUISITE, href, rel, ""))
+    elif relation is LinkKind.CANONICAL:
         found.links.append((LinkKind.CANONICAL.value, href, rel, ""))
-    elif "alternate" in tokens and "stylesheet" not in tokens:
+    elif relation is LinkKind.ALTERNATE:
         media_type = (attributes.get("type") or "").partition(";")[0].strip().lower()
         feed = media_type in _FEED_TYPES
         kind = LinkKind.FEED if feed else LinkKind.ALTERNATE
@@ -117,8 +120,20 @@ def _read_link(attributes: dict[str, str | None], found: Found) -> None:
         language = attributes.get("hreflang")
         if language and not feed:
             found.alternates.append((language.strip(), href))
+
+
+@functools.lru_cache(maxsize=1024)
+def _relation(rel: str) -> tuple[str, LinkKind | None]:
+    """The tokens of a rel attribute, and which kind of link they make. Pages repeat a few."""
+    tokens = rel.lower().split()
+    kind = None
+    if "canonical" in tokens:
+        kind = LinkKind.CANONICAL
+    elif "alternate" in tokens and "stylesheet" not in tokens:
+        kind = LinkKind.ALTERNATE
     elif not _REQUISITES.isdisjoint(tokens):
-        found.links.append((_REQUISITE, href, rel, ""))
+        kind = LinkKind.REQUISITE
+    return " ".join(tokens), kind
 
 
 def _tokens(rel: str | None) -> str:

@@ -14,14 +14,14 @@ from lycosa.core.records import LinkKind
 from lycosa.page.found import ANCHOR_LENGTH, Found, fold
 from lycosa.page.head import read_image, read_special
 from lycosa.page.lines import BREAK, anchor_text, flush, label, other_href, rel_tokens
-from lycosa.page.marks import AWAY, NEUTRAL, NEVER, SECTION, is_hidden, mark_of_element
+from lycosa.page.marks import AWAY, NEUTRAL, NEVER, SECTION, mark_of_element
 from lycosa.page.tags import AWAY_TAGS, BLOCKS, CELLS, HEADINGS, ITEMS, SPECIAL, TAG, TEXT, UNSEEN, UNSEEN_BUT_LINKED
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 PERMALINKS = frozenset("¶#§🔗∞⚓")
 
-# What starts; an element that is not listed is inline and says nothing. The first five are block elements.
-_BLOCK, _SECTION, _AWAY_BLOCK, _CAPTION, _ARTICLE, _LINK, _ITEM, _SPAN, _SPECIAL, _IMAGE, _HEADING, _BR, _CELL, _SKIP, _HIDE, _PRE = range(
+# What starts; an element that is not listed is inline and says nothing. The first five are block elements, the first seven begin a line.
+_BLOCK, _SECTION, _AWAY_BLOCK, _CAPTION, _ARTICLE, _ITEM, _HEADING, _LINK, _SPAN, _SPECIAL, _IMAGE, _BR, _CELL, _SKIP, _HIDE, _PRE = range(
     16
 )
 _STARTS = (
@@ -46,17 +46,17 @@ _H1 = TAG["h1"]
 _OPEN = (_A, "", "", "")  # holds the place of a link until its anchor is known
 
 
-def walk(root: LexborNode, hides: bool = True) -> Found:
+def walk(root: LexborNode, unseen: frozenset[int] = frozenset()) -> Found:
     """Visit everything under `root` once. Never raises, takes time in proportion to the tree.
 
     Hot path (bench/extract.py guards it), hence one long function: a call for each node would double its cost.
 
     Args:
-        hides: False if no element can be hidden by an attribute; saves reading those of spans and list items.
+        unseen: addresses (`mem_id`) of the elements that an attribute hides. Only regions, items, headings and spans are hidden.
     """
     found = Found()
     links, elements, lines, blocks = found.links, found.elements, found.lines, found.blocks
-    starts_of = (_STARTS if hides else _STARTS_NOTHING_HIDDEN).get
+    starts_of = (_STARTS if unseen else _STARTS_NOTHING_HIDDEN).get
     pieces: list[str] = []  # the current line, as written
     alts: list[str] = []  # alternative texts of images in the current block
     carried: list[str] = []  # what a line that ended inside the current link gave to its anchor
@@ -83,14 +83,21 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
             if starts is None:
                 child = node.first_child
                 if child is not None:
-                    stack.append(node)
-                    node = child
-                    continue
+                    if child.tag_id == TEXT and child.next is None:
+                        if pieces or not child.is_empty_text_node:
+                            text = child.text_content or ""
+                            pieces.append(text)
+                            if in_links:
+                                link_size += len(text)
+                    else:
+                        stack.append(node)
+                        node = child
+                        continue
             else:
                 end = -1
                 saved: Any = None
                 outer = element
-                if starts <= _ARTICLE:
+                if starts <= _HEADING:
                     if (pieces or alts) and not hidden:
                         if in_links:
                             carried += pieces[link_first:]
@@ -99,6 +106,7 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                         flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                     block_tag = tag
+                if starts <= _ARTICLE:
                     end = _END_BLOCK
                     mark = NEUTRAL
                     if starts != _BLOCK:
@@ -109,44 +117,57 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     attributes = node.attributes
                     if attributes:
                         mark = mark or mark_of_element(attributes)
-                        if hides and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
+                        if unseen and node.mem_id in unseen:
                             end = _END_HIDDEN
-                            saved = len(pieces), link_size
-                            hidden += 1
                     element = len(elements)
                     elements.append((outer, mark or (SECTION if starts == _SECTION else NEUTRAL)))
+                elif starts <= _HEADING:
+                    if starts == _HEADING:
+                        end = _END_HEADING
+                        saved = len(lines), tag
+                    # An item ends where the next item or the list ends: it needs no end of its own.
+                    if unseen and node.mem_id in unseen:
+                        end = _END_HIDDEN
                 elif starts == _LINK:
                     attributes = node.attributes
                     if "href" in attributes or "xlink:href" in attributes:
-                        end = _END_LINK
-                        saved = len(links), attributes, link_first, link_alt, carried
-                        links.append(_OPEN)
-                        link_first = len(pieces)
-                        link_alt = ""
-                        if carried:
-                            carried = []
-                        in_links += 1
-                elif starts == _ITEM:  # ends where the next item or the list ends: needs no end of its own
-                    if (pieces or alts) and not hidden:
-                        if in_links:
-                            carried += pieces[link_first:]
-                            carried.append(" ")
-                            link_first = 0
-                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                        link_size = 0
-                    block_tag = tag
-                    if hides:
-                        attributes = node.attributes
-                        if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
-                            end = _END_HIDDEN
-                            saved = len(pieces), link_size
-                            hidden += 1
+                        # Most links hold one text, perhaps in an inline element or two: they end here.
+                        inner = 0
+                        child = node.first_child
+                        while child is not None and child.next is None and (inner := child.tag_id) != TEXT and starts_of(inner) is None:
+                            child = child.first_child
+                        if child is None or (inner == TEXT and child.next is None):
+                            href = attributes.get("href") or ""
+                            anchor = ""
+                            if child is not None:
+                                text = child.text_content or ""
+                                anchor = fold(text) if len(text) < ANCHOR_LENGTH else anchor_text([text], found)
+                                if anchor in PERMALINKS and href[:1] == "#":
+                                    anchor = ""
+                                elif pieces or anchor or not child.is_empty_text_node:
+                                    pieces.append(text)
+                                    link_size += len(text)
+                            links.append(
+                                (
+                                    _A,
+                                    href or other_href(attributes),
+                                    rel_tokens(attributes) if "rel" in attributes else "",
+                                    anchor or label(attributes),
+                                )
+                            )
+                            end = _NO_CHILDREN
+                        else:
+                            end = _END_LINK
+                            saved = len(links), attributes, link_first, link_alt, carried
+                            links.append(_OPEN)
+                            link_first = len(pieces)
+                            link_alt = ""
+                            if carried:
+                                carried = []
+                            in_links += 1
                 elif starts == _SPAN:
-                    attributes = node.attributes
-                    if attributes and ("hidden" in attributes or ("style" in attributes and is_hidden(attributes))):
+                    if node.mem_id in unseen:
                         end = _END_HIDDEN
-                        saved = len(pieces), link_size
-                        hidden += 1
                 elif starts == _SPECIAL:
                     if not read_special(node, tag, found, hidden > 0):
                         end = _NO_CHILDREN
@@ -157,21 +178,6 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                         link_alt = link_alt or alt
                         if not hidden:
                             alts.append(alt)
-                elif starts == _HEADING:
-                    if not hidden:
-                        if in_links:
-                            carried += pieces[link_first:]
-                            carried.append(" ")
-                            link_first = 0
-                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                        link_size = 0
-                    block_tag = tag
-                    end = _END_HEADING
-                    saved = len(lines), tag
-                    if hides and is_hidden(node.attributes):
-                        end = _END_HIDDEN
-                        saved = len(pieces), link_size
-                        hidden += 1
                 elif starts == _BR:
                     pieces.append(BREAK)
                     end = _NO_CHILDREN
@@ -191,8 +197,6 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                     end = _NO_CHILDREN
                 elif starts == _HIDE:
                     end = _END_HIDDEN
-                    saved = len(pieces), link_size
-                    hidden += 1
                 elif not hidden:  # a listing
                     flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                     link_size = 0
@@ -204,6 +208,9 @@ def walk(root: LexborNode, hides: bool = True) -> Found:
                         end = _NO_CHILDREN
                     else:
                         end = _END_PRE
+                if end == _END_HIDDEN:
+                    saved = len(pieces), link_size
+                    hidden += 1
                 if end != _NO_CHILDREN:
                     child = node.first_child
                     if child is not None:

@@ -134,17 +134,19 @@ def by_partition(frames: Iterable[pl.DataFrame], most_rows: Callable[[], int]) -
     rest: list[pl.DataFrame] = []
 
     def part() -> Iterator[pl.DataFrame]:
-        rows, last = 0, -1
+        rows, last = 0, 0
         while True:
             frame = rest.pop() if rest else next(stream, None)
             if frame is None:
                 return
-            if rows >= most_rows():
-                same = int(frame.select((pl.col("partition") == last).sum()).item())
-                if same < frame.height:
-                    rest.append(frame[same:])
-                    if same:
-                        yield frame[:same]
+            limit = most_rows()
+            if rows + frame.height > limit:
+                ending = last if rows >= limit else frame.item(limit - rows - 1, "partition")
+                inside = int(frame.select((pl.col("partition") <= ending).sum()).item())
+                if inside < frame.height:
+                    rest.append(frame[inside:])
+                    if inside:
+                        yield frame[:inside]
                     return
             rows, last = rows + frame.height, frame.item(frame.height - 1, "partition")
             yield frame

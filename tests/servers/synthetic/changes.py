@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.servers.synthetic.draw import DAY_MS, draw, lognormal, span, unit
+from tests.servers.synthetic.draw import draw, lognormal, span, unit
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.layout import Layout
 
@@ -26,6 +26,8 @@ class Changes:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._plan = layout.plan
+        self._asked = (-1, -1, 0)
+        self._last = State(0, 0, 0)  # an answer asks twice: for the validators and for the text
 
     def own_rate(self, host: Host, number: int) -> float:
         """Changes of a page's text a day, those of its lists of new pages left out."""
@@ -47,6 +49,12 @@ class Changes:
 
     def state(self, host: Host, number: int, at: int, size: int | None = None) -> State:
         """`size`: pages of the host at that time, if the caller knows."""
+        asked = (host.number, number, at)
+        if asked != self._asked:
+            self._last, self._asked = self._find(host, number, at, size), asked
+        return self._last
+
+    def _find(self, host: Host, number: int, at: int, size: int | None) -> State:
         layout = self._layout
         born = layout.born_at(host, number)
         version, since, _ = span(self._key(host, number), self.own_rate(host, number), at - max(born, 0))
@@ -62,8 +70,3 @@ class Changes:
 
     def _key(self, host: Host, number: int) -> int:
         return draw(self._plan.seed, "process", host.number, number)
-
-
-def at_days(days: float) -> int:
-    """Days as the milliseconds that all functions here take."""
-    return round(days * DAY_MS)

@@ -34,7 +34,7 @@ class Access(StrEnum):
     UNRESOLVED = "unresolved"
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, eq=False)  # hashed by identity: it is the key of hot caches
 class Host:
     """Everything about a host that does not change with time."""
 

@@ -50,6 +50,7 @@ class Rules:
     backoff_statuses: frozenset[int] = frozenset({429, 503})
     robots_lifetime_ms: int = DAY_MS
     tolerance_ms: int = 2  # clocks are read in whole milliseconds
+    left_slack_ms: int = 100  # how much later than it happened a busy server may see that a client has left
 
 
 class Rule(StrEnum):
@@ -128,7 +129,8 @@ class _Checker:
         for answered in _answered(host, now):
             self._host_answered(host, answered)
         for answered in _answered(domain, now):
-            domain.hold(Rule.DOMAIN_DELAY, answered.answered_at_ms + self._rules.domain_delay_ms, answered)
+            slack = self._rules.left_slack_ms if answered.left else 0
+            domain.hold(Rule.DOMAIN_DELAY, answered.answered_at_ms - slack + self._rules.domain_delay_ms, answered)
         self._check_connections(host, self._rules.connections, Rule.CONNECTIONS, request)
         self._check_connections(domain, self._rules.domain_connections, Rule.DOMAIN_CONNECTIONS, request)
         for rule, until in (*host.until.items(), *domain.until.items()):
@@ -138,7 +140,7 @@ class _Checker:
             self._check_robots(host, request)
         domain.hold(Rule.DOMAIN_GAP, request.arrived_at_ms + self._rules.domain_gap_ms, request)
         for clock in (host, domain):
-            heapq.heappush(clock.in_use, (request.answered_at_ms, number, request))
+            heapq.heappush(clock.in_use, (request.answered_at_ms - (self._rules.left_slack_ms if request.left else 0), number, request))
 
     def _check_connections(self, clock: _Clock, limit: int, rule: Rule, request: Logged) -> None:
         if limit and len(clock.in_use) >= limit:
@@ -157,7 +159,8 @@ class _Checker:
             self.found.append(Violation(rule, request))
 
     def _host_answered(self, host: _Clock, answered: Logged) -> None:
-        rules, end = self._rules, answered.answered_at_ms
+        rules = self._rules
+        end = answered.answered_at_ms - (rules.left_slack_ms if answered.left else 0)
         if rules.sites.robots_of(answered.host, answered.path):
             self._robots_answered(host, answered)
         elif answered.status in rules.backoff_statuses:
@@ -165,7 +168,7 @@ class _Checker:
             host.hold(Rule.BACKOFF, end + min(rules.backoff_ms << min(host.failures - 1, 40), rules.backoff_cap_ms), answered)
         elif answered.status:
             host.failures = 0
-        courtesy = min(rules.courtesy_factor * (end - answered.arrived_at_ms), max(rules.max_delay_ms, rules.delay_ms))
+        courtesy = min(rules.courtesy_factor * max(end - answered.arrived_at_ms, 0), max(rules.max_delay_ms, rules.delay_ms))
         host.hold(Rule.DELAY, end + rules.delay_ms, answered)
         host.hold(Rule.COURTESY, end + int(courtesy), answered)
         host.hold(Rule.RETRY_AFTER, end + answered.retry_after_ms, answered)

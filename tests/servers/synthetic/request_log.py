@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 
 class Logged(NamedTuple):
-    """One request. `answered_at_ms`: when the last byte was written, or the client left; `status` 0: there was no answer.
+    """One request. `answered_at_ms`: just before the last byte was written, or when the client was seen to have left.
 
-    `retry_after_ms`: what the answer asked for, counted from `answered_at_ms`.
+    So an answer never looks later than the client can have it, but for clients that leave (`left`), which are noticed when they are.
+    `status` 0: there was no answer. `retry_after_ms`: what the answer asked for, counted from `answered_at_ms`.
     """
 
     host: str
@@ -21,6 +22,7 @@ class Logged(NamedTuple):
     status: int
     connection: int
     retry_after_ms: int = 0
+    left: bool = False
 
 
 def line_of(entry: Logged) -> str:

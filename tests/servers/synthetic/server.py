@@ -159,7 +159,7 @@ class _Connection(asyncio.Protocol):
         self._id = next(server.ids)
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
-        self._busy = False
+        self.busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._host = self._path = ""
         self._arrived = self._status = 0
@@ -172,8 +172,8 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._busy:
-            self._finished()
+        if self.busy:
+            self._finished(_now_ms(), left=True)
         self._transport = None
         self._server.connections.discard(self)
 
@@ -183,7 +183,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        if not self._busy:
+        if not self.busy:
             self._take()
 
     def _take(self) -> None:
@@ -197,7 +197,7 @@ class _Connection(asyncio.Protocol):
         lines = self._buffer[:end].decode("latin-1").split("\r\n")
         self._buffer = self._buffer[end + 4 :]
         self._arrived = _now_ms()
-        self._busy = True
+        self.busy = True
         self._status = 0
         headers = {}
         for line in lines[1:]:
@@ -222,15 +222,16 @@ class _Connection(asyncio.Protocol):
         if not answer.status:
             if fault is Fault.RESET:
                 self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
-            self._finished()
+            self._finished(_now_ms())
             self._transport.abort()
             return
         self._status = answer.status
         head, body = head_bytes(answer), body_bytes(answer)
         pause = answer.transfer_ms * self._server.pace
         if pause < _PIECE_MS or not body:
+            now = _now_ms()
             self._transport.write(head + body)
-            self._sent(answer)
+            self._sent(answer, now)
             return
         self._transport.write(head)
         pieces = min(_MOST_PIECES, max(2, round(pause) // _PIECE_MS))
@@ -242,24 +243,25 @@ class _Connection(asyncio.Protocol):
         self._timer = None
         if self._transport is None:
             return
+        now = _now_ms()
         self._transport.write(body[:size])
         if len(body) > size:
             self._timer = self._loop.call_later(pause_s, self._drip, answer, body[size:], size, pause_s)
         else:
-            self._sent(answer)
+            self._sent(answer, now)
 
-    def _sent(self, answer: Answer) -> None:
+    def _sent(self, answer: Answer, at_ms: int) -> None:
         """All that will be written is written."""
         assert self._transport is not None
         if answer.fault is Fault.STALL:
             return
-        self._finished(answer)
+        self._finished(at_ms, answer)
         if answer.fault is Fault.CUT:
             self._transport.close()
         elif self._buffer:
             self._take()
 
-    def _finished(self, answer: Answer | None = None) -> None:
-        self._busy = False
+    def _finished(self, at_ms: int, answer: Answer | None = None, *, left: bool = False) -> None:
+        self.busy = False
         retry_after = answer.retry_after_ms(self._server.clock.now_ms()) if answer is not None else 0
-        self._server.record(Logged(self._host, self._path, self._arrived, _now_ms(), self._status, self._id, retry_after))
+        self._server.record(Logged(self._host, self._path, self._arrived, at_ms, self._status, self._id, retry_after, left))

@@ -37,9 +37,11 @@ class FewSites:
 RULES = Rules(FewSites(), delay_ms=1_000, courtesy_factor=10.0, max_delay_ms=60_000, backoff_ms=60_000)
 
 
-def at(second: float, path: str = "/", *, host: str = "one.test", took: int = 10, status: int = 200, retry_after: int = 0) -> Logged:
+def at(
+    second: float, path: str = "/", *, host: str = "one.test", took: int = 10, status: int = 200, retry_after: int = 0, left: bool = False
+) -> Logged:
     arrived = START + round(second * 1_000)
-    return Logged(host, path, arrived, arrived + took, status, 1, retry_after)
+    return Logged(host, path, arrived, arrived + took, status, 1, retry_after, left)
 
 
 def robots(second: float, host: str = "one.test", status: int = 200) -> Logged:
@@ -62,6 +64,7 @@ def test_a_polite_log() -> None:
     [
         ([robots(0), at(1.0)], [Rule.DELAY]),
         ([robots(0), at(2, took=1_000), at(12.9)], [Rule.COURTESY]),
+        ([robots(0), at(2, took=1_100, status=0, left=True), at(12.9)], [Rule.COURTESY]),
         ([robots(0), at(2, took=10_000), at(71.9)], [Rule.COURTESY]),  # capped at a minute
         ([robots(0), at(2, took=1_000), at(2.5), at(20)], [Rule.CONNECTIONS]),
         ([robots(0, "a.farm.test"), at(4, host="a.farm.test")], [Rule.CRAWL_DELAY]),
@@ -91,6 +94,7 @@ def test_each_rule_of_a_host(log: list[Logged], expected: list[Rule]) -> None:
         ([robots(0, status=404), at(2)], {}),
         ([robots(0), at(2, took=1_000), at(2.5), at(20)], {"connections": 2}),
         ([robots(0), at(1.0085)], {}),  # clocks are not exact
+        ([robots(0), at(2, took=1_100, status=0, left=True), at(13)], {}),  # nor is the end of what the client left
     ],
 )
 def test_what_is_allowed(log: list[Logged], changes: dict[str, object]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from lycosa.fetch.robots import Robots
 from lycosa.page.parse import parse_page
+from tests.servers.synthetic import sitemaps
 from tests.servers.synthetic.answer import Answer
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.plan import WebPlan
@@ -100,8 +101,9 @@ def urls_of(web: Web, sitemap: str, kinds: Counter[str]) -> set[str]:
     return set(locations)
 
 
-def test_sitemaps_name_the_pages_of_their_host() -> None:
-    web = Web(WebPlan.calm(hosts=24, pages=9_000, sitemaps=1.0, lastmod_lying=0.2, lastmod_absent=0.2))
+def test_sitemaps_name_the_pages_of_their_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemaps, "ENTRIES", 50)
+    web = Web(WebPlan.calm(hosts=24, pages=2_000, sitemaps=1.0, lastmod_lying=0.2, lastmod_absent=0.2))
     kinds: Counter[str] = Counter()
     for host in list(web.open_hosts())[1:]:
         [sitemap] = web.robots(host.name).sitemaps

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
+from statistics import fmean
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.servers.synthetic.answer import Fault
 from tests.servers.synthetic.hosts import SITEMAP_KINDS, STYLES, Access
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
-from tests.servers.synthetic.walk import Walked, walk
+from tests.servers.synthetic.walk import Walked, targets, walk
 from tests.servers.synthetic.web import Web
 
 PLAN = WebPlan(seed=4, hosts=200, pages=1_500, failing_share=0.5)
@@ -148,6 +149,19 @@ def test_orphans_are_reached_by_no_link_but_stand_in_sitemaps() -> None:
     every, linked = set(web.real_pages()), set(web.real_pages(orphans=False))
     assert 0.02 * len(every) < len(every - linked) < 0.2 * len(every)
     assert walk(web, AT).pages == linked
+
+
+def test_few_pages_have_most_of_the_links_and_change_most() -> None:
+    web = Web(WebPlan.calm(hosts=20, pages=1_000, static=0.4))
+    pages = list(web.real_pages())
+    links = Counter(target for url in pages for target in set(targets(url, web.answer(url, {}, AT))))
+    ranked = [url for url, _ in links.most_common()]
+    assert set(ranked) <= set(pages)
+    tenth = len(pages) // 10
+    assert sum(links[url] for url in ranked[:tenth]) > 0.4 * links.total()
+    assert fmean(map(web.change_rate, ranked[:tenth])) > 3 * fmean(map(web.change_rate, ranked[tenth:]))
+    degrees = Counter(len(targets(url, web.answer(url, {}, AT))) for url in pages)
+    assert max(degrees) > 4 * degrees.most_common(1)[0][0]
 
 
 def test_a_calm_web_is_calm() -> None:

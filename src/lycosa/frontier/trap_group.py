@@ -1,0 +1,150 @@
+"""The account of one group of addresses: what its pages said, and the credit that new text earns."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from lycosa.frontier.soft_404 import NEAR
+
+START = 6  # credit of a new group
+START_WIDE = 18  # of a folder's: it holds others, and mirrors of one another may lie side by side
+START_AGAIN = 16  # of a group that a probe opens again
+START_DOUBTED = 2  # of either, within a group that repeats itself
+MOST = 40  # so that an honest past does not pay for much of a trap; a quarter of the pages with new text more
+GAIN = 4  # for a page with new text
+COST = 2  # for a page without
+COST_FIRST = 1  # for a folder, of the first page of a group in it: indexes of folders look alike
+COST_SURE = 3  # ... whose address looks like a calendar's, or that is a soft 404
+PROVEN = 3  # pages with new text after which a narrow group is judged by itself
+RICH = 30  # pages with new text after which a stopped group is given back more credit
+_DOUBT = 2  # times as many pages without new text as with: a group that repeats itself
+_MOST_SEEN = 32  # pages of a group that others are compared with, the last ones with new text
+_LOOSELY = 12  # bits in which simhashes of short texts differ that differ in a number; lines decide then
+_SHORT = 200  # characters: a simhash of less says little, lines decide
+_LENGTHS = 0.1  # share by which the lengths of nearly equal texts differ at most
+_LINE_SLOTS = 2_048  # lines of text remembered, four bytes each
+_LEAST_NEW, _LEAST_SHARE, _NEW_SHARE = 60, 0.15, 0.05  # bytes, and shares of a short and a long text: less is no new text
+_NO_WORDS: Final = re.compile(r"[\d\W_]+")  # numbers, dates and times make no new text
+
+
+class PrefixRule(StrEnum):
+    """Why a group of addresses is stopped. Closed; counted per host by these names beside those of `lycosa.url.traps`."""
+
+    NEAR_IDENTICAL = "near_identical"
+    SAME_TEXT = "same_text"
+    SOFT_404 = "soft_404"
+    FACETS = "facets"
+    EMPTY_CALENDAR = "empty_calendar"
+
+
+class PageText(NamedTuple):
+    """What is compared of a page: simhash, characters of its text, the text ("" where it is not at hand)."""
+
+    simhash: int
+    length: int
+    text: str
+
+
+@dataclass(slots=True)
+class Group:
+    """One group: about 300 bytes, up to 500 more for what it saw, and 8 KB where lines are compared."""
+
+    credit: int = START
+    novel: int = 0  # pages with new text
+    known: int = 0  # pages without
+    not_found: int = 0  # of these, with a title of "not found"
+    rule: str = ""  # of the last page without new text
+    stopped_at: int = -1  # addresses of the host asked about when it was stopped or last probed; -1: open
+    probes: int = 0
+    seen: array[int] = field(default_factory=lambda: array("Q"))  # simhashes of the last pages with new text
+    lengths: array[int] = field(default_factory=lambda: array("Q"))  # of their texts
+    lines: array[int] | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.stopped_at >= 0
+
+    @property
+    def is_proven(self) -> bool:
+        return self.novel >= PROVEN
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether it repeats itself, so that a new group within it gets little credit."""
+        return self.known > _DOUBT * max(1, self.novel)
+
+    def add_novel(self, page: PageText) -> None:
+        """Book a page with new text; a stopped group is open again."""
+        self.novel += 1
+        most = MOST + self.novel // 4
+        if self.is_stopped:
+            self.credit = most if self.novel > RICH else START_AGAIN
+        else:
+            self.credit = min(most, self.credit + GAIN)
+        self.stopped_at, self.probes = -1, 0
+        if len(self.seen) == _MOST_SEEN:
+            del self.seen[0], self.lengths[0]
+        self.seen.append(page.simhash)
+        self.lengths.append(page.length)
+
+    def add_known(self, rule: str, cost: int, asked: int) -> None:
+        """Book a page without new text. `asked`: addresses of the host asked about so far."""
+        self.known += 1
+        self.rule = rule
+        self.credit -= cost
+        if self.is_stopped:
+            self.probes += 1
+            self.stopped_at = asked
+        elif self.credit <= 0:
+            self.stopped_at = asked
+
+    def is_near(self, page: PageText, *, may_remember: bool) -> bool:
+        """Whether a page says nearly what another of the group said: near simhash and length, and no new lines.
+
+        Simhashes alone mislead: where the main text is taken wrongly it is often the same footer. Lines are remembered from the
+        first such page on, which is judged without them.
+        """
+        limit = NEAR
+        shortest, longest = page.length * (1 - _LENGTHS), page.length / (1 - _LENGTHS)
+        if page.text:
+            limit = _LOOSELY
+            if page.length < _SHORT:
+                limit, shortest, longest = 63, 0, _SHORT
+        nearest = 64
+        for other, length in zip(self.seen, self.lengths, strict=True):
+            apart = (page.simhash ^ other).bit_count()
+            if apart < nearest and shortest <= length <= longest:
+                nearest = apart
+        if nearest > limit:
+            return False
+        known = self.knows_lines(page.text, may_remember=may_remember) if page.text else None
+        return nearest <= NEAR if known is None else known
+
+    def knows_lines(self, text: str, *, may_remember: bool) -> bool | None:
+        """Whether hardly any of a text stands in lines that the group did not have, numbers apart; None where it had none yet.
+
+        The lines are remembered, in a table with one place a line: what it forgets only counts as new again. Where none are
+        remembered yet, `may_remember` allows it.
+        """
+        slots = self.lines
+        first = slots is None
+        if slots is None:
+            if not may_remember:
+                return None
+            self.lines = slots = array("I", bytes(4 * _LINE_SLOTS))
+        new = 0
+        for line in text.split("\n"):
+            words = _NO_WORDS.sub(" ", line).encode("utf-8", "surrogatepass")
+            hashed = xxh3_64_intdigest(words)
+            place, check = hashed % _LINE_SLOTS, hashed >> 32 or 1
+            if slots[place] != check:
+                slots[place] = check
+                new += len(words)
+        size = len(text.encode("utf-8", "surrogatepass"))
+        return None if first else new < max(min(_LEAST_NEW, _LEAST_SHARE * size), _NEW_SHARE * size)

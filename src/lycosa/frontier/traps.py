@@ -1,0 +1,217 @@
+"""Traps that show by what their pages say: groups of addresses that go on and on without new text.
+
+Each group of addresses (`lycosa.frontier.shapes`) of a host has a credit. A page with new text adds to it, one without takes from it; at
+zero the group is stopped. So a group stays open as long as about one page in three says something new, and costs about six fetches if
+none does, after which a rare probe may open it again. Text counts as known where it is nearly that of another page of the group, that
+of any page of the host if the address holds a number or a query, what the host says to a made-up path, or old lines put together anew.
+A narrow group that has proved itself stays open when a wider one around it is stopped, and a page that is new in a narrow group with
+others is no fault of the wider ones: mirrors under one folder are let live.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from lycosa.frontier.shapes import Shape, shape_of
+from lycosa.frontier.soft_404 import is_soft_404, looks_not_found
+from lycosa.frontier.trap_group import COST, COST_FIRST, COST_SURE, RICH, START, START_DOUBTED, START_WIDE, Group, PageText, PrefixRule
+from lycosa.url import traps as lexical
+
+MAX_GROUPS = 128
+"""Groups remembered of a host; the least telling goes first."""
+
+PROBE_AFTER = 32
+"""Addresses of the host, fetched or refused, after which a stopped group is tried again; doubled each time."""
+
+PROBE_RICH_AFTER = 16
+"""... where the group had much new text before."""
+
+MAX_PROBES = 6
+_DEEP = 4  # slashes of a path beyond which a page without new text costs its folders twice
+_TITLES = 5  # near-identical pages with a title of "not found" that make a group one of soft 404s
+_FEWEST_DIGESTS, _MOST_DIGESTS = 64, 4_096  # slots: how many texts of a host are remembered, two bytes each
+_MOST_LINE_TABLES = 8
+_MOST_STORED = 32
+_STOPPED: Final = "stopped:"
+
+_EXPLAINED: Final = {
+    PrefixRule.NEAR_IDENTICAL: "the last pages of this kind say nearly the same",
+    PrefixRule.SAME_TEXT: "the last pages of this kind repeat, word for word, what the host says elsewhere",
+    PrefixRule.SOFT_404: "the last pages of this kind say that there is no such page, with a status that says there is",
+    PrefixRule.FACETS: "the last combinations of these query parameters brought no new text",
+    PrefixRule.EMPTY_CALENDAR: "the last dates of this calendar brought no new text",
+}
+
+
+def explain(rule: str) -> str:
+    """What a rule says, lexical or of this module, for people: one sentence; "" for a name that is none."""
+    if rule in set(PrefixRule):
+        text = _EXPLAINED[PrefixRule(rule)]
+    elif rule in set(lexical.TrapRule):
+        text = lexical.explain(lexical.TrapRule(rule))
+    else:
+        return ""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+class Allowance(NamedTuple):
+    """Whether an address may be fetched. `share`: of the host's fetches that its group may have, 1 for no limit, 0 for none."""
+
+    admit: bool
+    rule: str = ""
+    group: str = ""
+    share: float = 1.0
+
+
+class Observation(NamedTuple):
+    """Whether a page had new text, and which rule says that it had none."""
+
+    novel: bool
+    rule: str = ""
+
+
+_OPEN: Final = Allowance(True)
+
+
+@dataclass(slots=True)
+class PrefixBook:
+    """What is known of one host's groups. Bounded (100 KB at most, usually 5); dropped at will, it is learned again."""
+
+    groups: dict[str, Group] = field(default_factory=dict)  # the last used one last
+    refused: Counter[str] = field(default_factory=Counter)  # rule -> addresses that were not fetched
+    asked: int = 0  # pages observed, and addresses refused
+    pages: int = 0  # observed
+    probe: tuple[int, int] | None = None  # simhash and length of what the host says to a made-up path with status 200
+    digests: array[int] = field(default_factory=lambda: array("H", bytes(2 * _FEWEST_DIGESTS)))
+
+    def allowance(self, path: str) -> Allowance:
+        """Whether an address that was never visited may be fetched now. Changes nothing; `count` what is refused.
+
+        Args:
+            path: with the query, as in the normalised URL.
+        """
+        for name in shape_of(path).groups:
+            group = self.groups.get(name)
+            if group is None:
+                continue
+            if group.is_stopped:
+                if group.probes >= MAX_PROBES:
+                    return Allowance(False, group.rule, name, 0.0)
+                wait = (PROBE_RICH_AFTER if group.novel > RICH else PROBE_AFTER) << group.probes
+                return Allowance(self.asked - group.stopped_at >= wait, group.rule, name, 1 / wait)
+            if group.is_proven:
+                return _OPEN
+        return _OPEN
+
+    def count(self, rule: str) -> None:
+        """Count an address that was not fetched because of a rule, lexical ones included; probes are counted against these too."""
+        self.refused[rule] += 1
+        self.asked += 1
+
+    def observe(
+        self, path: str, *, simhash: int, text_digest: int, text_length: int, status: int = 200, title: str = "", text: str = ""
+    ) -> Observation:
+        """Learn from the first visit of a page (a later visit would find its own text). Other statuses than 200 teach nothing.
+
+        Args:
+            text_length: characters of the visible text.
+            text: the visible text. Without it facets and calendars that put known lines together anew are not told.
+        """
+        if status != 200:
+            return Observation(False)
+        self.pages += 1
+        self.asked += 1
+        shape = shape_of(path)
+        repeated = self._remember(text_digest)
+        if path == "/":
+            return Observation(True)  # the front page is never a trap, whatever else the host answers with it
+        not_found = looks_not_found(title)
+        rule = ""
+        if self.probe is not None and is_soft_404(simhash, self.probe[0], text_length, self.probe[1], title):
+            rule = PrefixRule.SOFT_404
+        elif repeated and shape.numbered:
+            rule = PrefixRule.SAME_TEXT
+        elif (shape.query or shape.dated) and text and self._knows_lines(shape, text):
+            rule = PrefixRule.EMPTY_CALENDAR if shape.dated else PrefixRule.FACETS
+        page = PageText(simhash, text_length, text)
+        depth = 2 if path.count("/") > _DEEP else 1
+        own, first = "", False  # the rule in the narrowest group; whether this is its first page
+        for name in shape.groups:
+            group = self._group(name, shape)
+            narrowest = name == shape.groups[0]
+            if narrowest:
+                first = not group.novel + group.known
+            found = rule or own
+            if not found and (narrowest or first) and group.is_near(page, may_remember=self._may_remember()):
+                found = _near_rule(shape, group, not_found)
+            if narrowest:
+                own = found
+            if found:
+                cost = COST_SURE if shape.dated or found == PrefixRule.SOFT_404 else COST
+                if name.endswith("/"):
+                    cost = (cost if own else COST_FIRST) * depth
+                group.not_found += not_found
+                group.add_known(found, cost, self.asked)
+            else:
+                group.add_novel(page)
+        return Observation(not own, own)
+
+    def _group(self, name: str, shape: Shape) -> Group:
+        """The group, now the last used one."""
+        group = self.groups.pop(name, None)
+        if group is None:
+            doubted = any(other.is_doubted for other in filter(None, map(self.groups.get, shape.groups)))
+            group = Group(START_DOUBTED if doubted else START_WIDE if name.endswith("/") else START)
+            if len(self.groups) >= MAX_GROUPS:
+                useless = (name for name, each in self.groups.items() if not (each.is_stopped or each.is_proven))
+                del self.groups[next(useless, "") or next(iter(self.groups))]
+        self.groups[name] = group
+        return group
+
+    def _knows_lines(self, shape: Shape, text: str) -> bool:
+        """By the lines of all combinations of parameters together, or of all dates."""
+        common = next((name for name in shape.groups if name.endswith("?")), shape.groups[0])
+        return self._group(common, shape).knows_lines(text, may_remember=self._may_remember()) is True
+
+    def _may_remember(self) -> bool:
+        return sum(group.lines is not None for group in self.groups.values()) < _MOST_LINE_TABLES
+
+    def _remember(self, text_digest: int) -> bool:
+        """Whether a page of the host had this text. A table with one place a text: what it forgets only counts as new again."""
+        table = self.digests
+        if self.pages * 2 > len(table) < _MOST_DIGESTS:
+            self.digests = table = table * 2  # every text is in both halves, so also in its new place
+        place, check = text_digest % len(table), text_digest >> 48 or 1
+        if table[place] == check:
+            return True
+        table[place] = check
+        return False
+
+    def counters(self) -> dict[str, int]:
+        """What is worth storing: refusals by rule, and of each stopped group its pages as `stopped:RULE:GROUP` (the last 32)."""
+        stopped = {f"{_STOPPED}{group.rule}:{name}": group.known + group.novel for name, group in self.groups.items() if group.is_stopped}
+        return dict(self.refused) | dict(list(stopped.items())[-_MOST_STORED:])
+
+    @classmethod
+    def from_counters(cls, counters: Mapping[str, int]) -> PrefixBook:
+        """A book that begins with what `counters` gave: a stopped group is stopped, and probed anew."""
+        book = cls()
+        for name, count in counters.items():
+            if name.startswith(_STOPPED):
+                rule, _, group = name.removeprefix(_STOPPED).partition(":")
+                book.groups[group] = Group(0, known=count, rule=rule, stopped_at=0)
+            else:
+                book.refused[name] = count
+        return book
+
+
+def _near_rule(shape: Shape, group: Group, not_found: bool) -> str:
+    if not_found and group.not_found >= _TITLES - 1:
+        return PrefixRule.SOFT_404
+    if shape.dated:
+        return PrefixRule.EMPTY_CALENDAR
+    return PrefixRule.FACETS if shape.query else PrefixRule.NEAR_IDENTICAL

@@ -1,0 +1,168 @@
+"""Hosts in columns: found by key, picked by urgency, never left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.frontier import directory as module
+from lycosa.frontier.directory import NEVER, HostDirectory, Order
+
+KEYS = st.one_of(st.integers(0, 5), st.integers((1 << 64) - 5, (1 << 64) - 1), st.integers(0, (1 << 64) - 1))
+
+
+def summaries(rows: list[tuple[int, int, int, int, int | None]]) -> pl.DataFrame:
+    schema = {"partition": pl.UInt16, "host_key": pl.UInt64, "waiting": pl.UInt32, "visited": pl.UInt32, "due_at": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def directory(due: list[int | None], partition: int = 0) -> HostDirectory:
+    """One host for each time, with keys far enough apart to have places of their own."""
+    hosts = HostDirectory()
+    hosts.load([summaries([(partition, (number + 1) << 40, 1, 0, at) for number, at in enumerate(due)])])
+    return hosts
+
+
+@given(st.sets(KEYS, max_size=30), st.lists(KEYS, max_size=60), st.integers(1, 8))
+@settings(deadline=None)
+def test_a_host_keeps_its_slot_and_is_found_by_key(loaded: set[int], added: list[int], fold_at: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FOLD_AT", fold_at)
+        hosts = HostDirectory()
+        hosts.load([summaries([(3, key, 1, 0, 5) for key in loaded]), summaries([])])
+        slots = {key: number for number, key in enumerate(loaded)}
+        for key in added:
+            slot = hosts.add(key, 9)
+            assert slots.setdefault(key, slot) == slot
+        assert sorted(slots.values()) == list(range(len(hosts)))
+        asked = [*slots, 77, 1 << 63]
+        assert [hosts.slot(key) for key in asked] == [slots.get(key) for key in asked]
+        assert hosts.slots(np.array(asked, np.uint64)).tolist() == [slots.get(key, -1) for key in asked]
+
+
+def test_columns_grow_without_losing_anything() -> None:
+    hosts = HostDirectory()
+    for number in range(3_000):
+        hosts.set(hosts.add(number << 50 | number, number % 4_096), waiting=number, next_at=number, rank=number / 2)
+    assert all(hosts.slot(number << 50 | number) == number for number in range(3_000))
+    assert (hosts.waiting[:3_000] == np.arange(3_000)).all()
+    assert (hosts.next_at[:3_000] == np.arange(3_000)).all()
+    assert (hosts.rank[:3_000] == np.arange(3_000) / 2).all()
+    assert hosts.nbytes / 3_000 < 50 + (1 << 18) / 3_000 + 1
+
+
+def test_a_new_host_rests_with_nothing_to_fetch() -> None:
+    hosts = HostDirectory()
+    slot = hosts.add(5, 1)
+    assert hosts.next_time() is None
+    assert hosts.pick(NEVER - 1, 0, 10).size == 0
+    for at in (90, 70, 80):
+        hosts.wake(slot, at)
+    hosts.change(slot, waiting=3, visited=1, pages=1)
+    assert hosts.next_time() == 70
+    assert hosts.counts() == {"hosts": 1, "active": 0, "due": 1, "waiting": 3, "visited": 1, "pages": 1}
+
+
+def test_counts_never_fall_below_zero_and_only_fields_are_set() -> None:
+    hosts = HostDirectory()
+    slot = hosts.add(5, 1)
+    hosts.set(slot, waiting=1)
+    with pytest.raises(OverflowError):
+        hosts.change(slot, waiting=-2, visited=1)
+    assert (int(hosts.waiting[slot]), int(hosts.visited[slot])) == (1, 0)
+    with pytest.raises(KeyError):
+        hosts.set(slot, host_key=1)
+
+
+def test_only_resting_hosts_that_are_due_are_picked() -> None:
+    hosts = directory([5, 100, None, 200, 50])
+    hosts.activate(0)
+    assert hosts.pick(100, 0, 10).tolist() == [1, 4]
+    assert hosts.pick(100, 100, 10).tolist() == [1, 3, 4]
+    assert hosts.next_time() == 50
+    hosts.activate(np.array([1, 3, 4]))
+    assert hosts.next_time() is None
+    assert hosts.counts()["active"] == 4
+    hosts.activate(np.array([3, 4]), active=False)
+    assert hosts.next_time() == 50
+    assert hosts.pick(100, 0, 0).size == 0
+
+
+def test_what_is_due_sooner_comes_first_and_the_overdue_are_equal() -> None:
+    hosts = directory([1_090_000, 1_050_000, 400, 1_000_000, 1_020_000])
+    assert hosts.pick(1_000_000, 90_000, 3).tolist() == [2, 3, 4]
+    assert hosts.pick(1_000_000, 90_000, 4).tolist() == [1, 2, 3, 4]
+
+
+def test_servers_without_a_page_come_first_then_the_longest_unvisited() -> None:
+    hosts = directory([0] * 5)
+    for slot, (pages, visited) in enumerate([(3, 50_000), (1, 20_000), (0, 90_000), (9, 70_000), (0, 0)]):
+        hosts.set(slot, pages=pages, last_visit_at=visited)
+    assert [hosts.pick(0, 0, limit, Order.SERVERS).tolist() for limit in (2, 3, 4)] == [[2, 4], [1, 2, 4], [0, 1, 2, 4]]
+
+
+def test_the_highest_rank_comes_first() -> None:
+    hosts = directory([0] * 4)
+    for slot, rank in enumerate([0.5, 0.25, 8.0, -1.0]):
+        hosts.set(slot, rank=rank)
+    assert hosts.pick(0, 0, 2, Order.RANK).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("block", [7, 1_000])
+def test_equal_hosts_are_picked_in_turns_of_neighbours(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", block)
+    hosts = directory([0] * 100)
+    turns = [hosts.pick(10, 0, 30).tolist() for _ in range(7)]
+    assert turns[0] == list(range(30))
+    assert turns[1] == list(range(30, 60))
+    assert sorted(turns[3]) == [*range(20), *range(90, 100)]
+    assert min(np.bincount(np.concatenate(turns))) == 2
+
+
+def test_neighbours_are_told_by_partition_first() -> None:
+    hosts = HostDirectory()
+    hosts.load([summaries([(2, 1 << 40, 1, 0, 0), (1, 9 << 40, 1, 0, 0), (2, 5 << 50, 1, 0, 0), (1, 2 << 40, 1, 0, 0)])])
+    assert hosts.pick(0, 0, 4).tolist() == [3, 1, 0, 2]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60_000), st.integers(0, 2), st.integers(0, 60_000), st.booleans()), max_size=60),
+    st.integers(1, 70),
+    st.sampled_from(Order),
+    st.integers(1, 20),
+)
+@settings(deadline=None)
+def test_a_pick_is_the_most_urgent_ones(rows: list[tuple[int, int, int, bool]], limit: int, order: Order, block: int) -> None:
+    hosts = directory([row[0] for row in rows])
+    for slot, (_, pages, visited, active) in enumerate(rows):
+        hosts.set(slot, pages=pages, last_visit_at=visited, rank=visited)
+        if active:
+            hosts.activate(slot)
+
+    def urgency(slot: int) -> float:
+        next_at, pages, visited, _ = rows[slot]
+        if order is Order.RANK:
+            return -visited
+        return max(next_at - 20_000, 0) // 10_000 if order is Order.TIME else -1 if pages == 0 else visited // 10_000
+
+    due = [slot for slot, row in enumerate(rows) if row[0] <= 50_000 and not row[3]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK", block)
+        picked = hosts.pick(20_000, 30_000, limit, order).tolist()
+    assert set(picked) <= set(due)
+    assert sorted(map(urgency, picked)) == sorted(map(urgency, due))[:limit]
+    assert len(set(picked)) == len(picked)
+
+
+def test_what_hosts_say_is_laid_over() -> None:
+    hosts = directory([10, None, 30])
+    schema = {"host_key": pl.UInt64, "pages": pl.Int64, "last_visit_at": pl.Int64, "next_at": pl.Int64, "known": pl.Int64}
+    rows = [(1 << 40, 4, 99, 5), (99, 1, 1, 1), (2 << 40, 2, None, 40), (3 << 40, 0, 7, 70)]
+    hosts.update([pl.DataFrame([(*row, 3) for row in rows], schema=schema, orient="row")])
+    assert hosts.pages[:3].tolist() == [4, 2, 0]
+    assert hosts.last_visit_at[:3].tolist() == [99, 0, 7]
+    assert hosts.next_at[:3].tolist() == [10, NEVER, 70]
+    assert len(hosts) == 3

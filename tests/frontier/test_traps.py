@@ -1,0 +1,230 @@
+"""Traps by content: each kind is stopped after a few pages, and no honest site loses a page."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from itertools import product
+
+import pytest
+
+from lycosa.frontier.trap_group import PrefixRule
+from lycosa.frontier.traps import MAX_GROUPS, MAX_PROBES, PROBE_AFTER, PrefixBook, explain
+from lycosa.page.parse import parse_page
+from lycosa.text.digest import simhash, text_digest
+from lycosa.url.traps import TrapRule
+from tests.servers.sites import Site, require_sites
+
+SYLLABLES = "ba be bi bo bu da de di do du ka ke ki ko ku la le li lo lu ma me mi mo mu na ne ni no nu ra re ri ro ru".split()  # noqa: SIM905
+ENOUGH = 12  # fetches that a trap may cost
+
+
+def prose(key: object, words: int = 150, lines: int = 6) -> str:
+    """A text of its own for each key."""
+    chance = random.Random(repr(key))
+    spoken = ["".join(chance.choices(SYLLABLES, k=3)) for _ in range(words)]
+    return "\n".join(" ".join(spoken[start :: max(1, lines)]) for start in range(lines))
+
+
+def visit(book: PrefixBook, path: str, text: str, title: str = "", *, by_line: bool = True) -> bool:
+    """Fetch a page if the book allows it."""
+    allowance = book.allowance(path)
+    if not allowance.admit:
+        book.count(allowance.rule)
+        return False
+    book.observe(
+        path, simhash=simhash(text), text_digest=text_digest(text), text_length=len(text), title=title, text=text if by_line else ""
+    )
+    return True
+
+
+def fetched(book: PrefixBook, pages: Iterable[tuple[str, str]], *, by_line: bool = True) -> int:
+    return sum(visit(book, path, text, by_line=by_line) for path, text in pages)
+
+
+SAME = prose("same")
+FACETS = [
+    "&".join(chosen) for chosen in product(("c=red", "c=blue", "c=black"), ("s=l", "s=m", "s=s"), ("p=low", "p=high"), ("o=a", "o=b"))
+]
+PRODUCTS = prose("products", words=400, lines=40).split("\n")
+TRAPS: dict[str, tuple[PrefixRule, Callable[[], list[tuple[str, str]]]]] = {
+    "calendar": (
+        PrefixRule.EMPTY_CALENDAR,
+        lambda: [(f"/cal/{2026 + n // 12}/{n % 12 + 1:02}", f"{SAME}\nMonth {n % 12} of {2026 + n // 12}") for n in range(600)],
+    ),
+    "calendar by query": (
+        PrefixRule.EMPTY_CALENDAR,
+        lambda: [(f"/cal?date=2026-{n % 12 + 1:02}-{n % 28 + 1:02}", f"{SAME}\n{n}") for n in range(600)],
+    ),
+    "numbered": (PrefixRule.NEAR_IDENTICAL, lambda: [(f"/item/{n}", f"item {n}\n{SAME}") for n in range(600)]),
+    "short and numbered": (PrefixRule.NEAR_IDENTICAL, lambda: [(f"/item/{n}", f"item {n}\nla lo li lu\n{n} {n + 1}") for n in range(600)]),
+    "named": (PrefixRule.NEAR_IDENTICAL, lambda: [(f"/all/{prose(n, 1, 1)}", f"{SAME}\n{prose(n, 1, 1)}") for n in range(600)]),
+    "facets put together anew": (
+        PrefixRule.FACETS,
+        lambda: [(f"/shop?{query}", "\n".join(random.Random(query).sample(PRODUCTS, 20))) for query in FACETS],
+    ),
+    "sessions": (PrefixRule.SAME_TEXT, lambda: [(f"/x-{n:020x}/a", prose(n % 3)) for n in range(600)]),
+    "made-up folders": (
+        PrefixRule.NEAR_IDENTICAL,
+        lambda: [("/maze/" + "/".join(f"{n:09b}".replace("0", "more").replace("1", "again/")) + "/", SAME) for n in range(500)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_a_trap_costs_a_few_fetches(name: str) -> None:
+    rule, make = TRAPS[name]
+    book = PrefixBook()
+    for number in range(200):
+        assert visit(book, f"/real/story-{number}", prose(number))
+    pages = make()
+    assert fetched(book, pages) <= ENOUGH + (40 if name == "made-up folders" else 0) + MAX_PROBES
+    assert book.refused[rule] > len(pages) * 0.4
+    assert visit(book, "/real/another", prose("another")), "what is beside a trap stays open"
+
+
+def test_without_the_text_what_is_nearly_identical_is_still_told() -> None:
+    book = PrefixBook()
+    assert fetched(book, TRAPS["numbered"][1](), by_line=False) <= 5 * ENOUGH
+
+
+def test_real_pages_among_those_of_a_trap_are_found_by_probes() -> None:
+    book = PrefixBook()
+    assert fetched(book, [(f"/all/x{number}", SAME) for number in range(100)]) <= ENOUGH + 1
+    assert not book.allowance("/all/real").admit
+    for number in range(PROBE_AFTER * 2):
+        visit(book, f"/other/{number}x", prose(number))
+    assert visit(book, "/all/real-1", prose("real 1"))
+    assert fetched(book, [(f"/all/real-{number}", prose(("real", number))) for number in range(2, 50)]) == 48
+
+
+def test_a_trap_without_end_is_given_up() -> None:
+    book = PrefixBook()
+    assert fetched(book, [(f"/all/x{number}", SAME) for number in range(20_000)]) <= ENOUGH + MAX_PROBES
+    allowance = book.allowance("/all/x")
+    assert (allowance.admit, allowance.rule, allowance.group, allowance.share) == (False, "near_identical", "/all/*", 0.0)
+
+
+def test_soft_404s() -> None:
+    sorry = "There is nothing here. " + prose("sorry", 40, 2)
+    book = PrefixBook(probe=(simhash(sorry), len(sorry)))
+    stories = [(f"/s/{prose(number, 1, 1)}", prose(number)) for number in range(50)]
+    assert fetched(book, stories) == 50
+    assert fetched(book, [(f"/lost/{prose(number, 1, 1)}x", sorry) for number in range(50)]) <= 4
+    assert book.refused[PrefixRule.SOFT_404] >= 46
+    titled = PrefixBook()
+    for number in range(5):
+        titled.observe(f"/lost/y{number}", simhash=7, text_digest=number, text_length=90, title="404 Not Found")
+        titled.allowance(f"/lost/y{number}")
+    assert PrefixRule.SOFT_404 not in titled.refused
+    assert titled.observe("/lost/y6", simhash=7, text_digest=6, text_length=90, title="404 Not Found").rule == PrefixRule.SOFT_404
+
+
+def test_the_front_page_is_no_soft_404() -> None:
+    book = PrefixBook(probe=(simhash(SAME), len(SAME)))
+    observed = book.observe("/", simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
+    assert observed.novel
+    assert not book.groups
+
+
+def test_other_statuses_teach_nothing() -> None:
+    book = PrefixBook()
+    for number in range(50):
+        assert not book.observe(f"/a/{number}", simhash=1, text_digest=1, text_length=5, status=404).novel
+    assert book == PrefixBook()
+
+
+HONEST: dict[str, Callable[[int], str]] = {
+    "by number": lambda number: f"/news/{number}",
+    "by date": lambda number: f"/{2000 + number // 300}/{number // 28 % 12 + 1:02}/{number % 28 + 1:02}/story-{number}.html",
+    "front pages by date": lambda number: f"/{2000 + number // 300}/{number // 28 % 12 + 1:02}/{number % 28 + 1:02}/",
+    "by query": lambda number: f"/show.php?id={number}&section={number % 7}",
+    "in one folder": lambda number: f"/a/{prose(number, 1, 1)}",
+    "deep": lambda number: f"/a/b/c/d/e{number % 5}/{number}x",
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("by_line", [True, False])
+def test_an_archive_of_distinct_pages_is_never_stopped(name: str, by_line: bool) -> None:
+    frame = prose("frame", 30, 3)
+    pages = [(HONEST[name](number), f"{frame}\n{prose(number)}") for number in range(800)]
+    assert fetched(PrefixBook(), pages, by_line=by_line) == len(pages)
+
+
+def test_a_group_half_of_which_is_new_keeps_nearly_all_of_it() -> None:
+    chance = random.Random(5)
+    pages = [(f"/mixed/{number}", prose(number) if chance.random() < 0.5 else SAME) for number in range(3_000)]
+    new = [(path, text) for path, text in pages if text != SAME]
+    book = PrefixBook()
+    kept = [path for path, text in pages if visit(book, path, text) and text != SAME]
+    assert len(kept) > 0.9 * len(new)
+
+
+def test_mirrors_side_by_side_are_let_live() -> None:
+    pages = [(f"/doc/{mirror}/chapter-{prose(number, 1, 1)}", prose(number)) for number in range(40) for mirror in "abcdefghij"]
+    assert fetched(PrefixBook(), pages) == len(pages)
+
+
+def test_memory_is_bounded() -> None:
+    book = PrefixBook()
+    for number in range(2_000):
+        visit(book, f"/{prose(number, 1, 1)}/{number % 9}/x?{prose(-number, 1, 1)}=1", prose(number % 700, 40, 2))
+    assert len(book.groups) == MAX_GROUPS
+    assert sum(group.lines is not None for group in book.groups.values()) <= 8
+    assert max(len(group.seen) for group in book.groups.values()) <= 32
+    assert len(book.digests) <= 4_096
+
+
+def test_a_book_begins_with_what_was_stored() -> None:
+    book = PrefixBook()
+    assert fetched(book, [(f"/all/x{number}", SAME) for number in range(60)]) < 60
+    book.count(TrapRule.SESSION_ID)
+    counters = book.counters()
+    assert counters["session_id"] == 1
+    assert counters["stopped:near_identical:/all/*"] + counters["near_identical"] == 60
+    again = PrefixBook.from_counters(counters)
+    assert not again.allowance("/all/y").admit
+    assert again.allowance("/some/y").admit
+    assert again.counters() == counters
+
+
+def test_every_rule_is_explained_in_one_sentence() -> None:
+    sentences = {explain(rule) for rule in (*PrefixRule, *TrapRule)}
+    assert len(sentences) == len(PrefixRule) + len(TrapRule)
+    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in sentences)
+    assert explain("robots") == ""
+    assert not set(PrefixRule) & set(TrapRule), "both are counted in one place"
+
+
+def _refused(site: Site, order: Callable[[list[str]], None], *, by_line: bool) -> tuple[int, list[str]]:
+    paths = sorted(f"/{file.relative_to(site.root)}" for file in site.root.rglob("*.html"))
+    order(paths)
+    book = PrefixBook()
+    refused = []
+    for path in paths:
+        if not book.allowance(path).admit:
+            refused.append(path)
+            continue
+        payload = (site.root / path[1:]).read_bytes()
+        page = parse_page(payload, url=f"http://{site.name}{path}", content_type="text/html")
+        observed = {"simhash": page.simhash, "text_digest": page.text_digest, "text_length": len(page.text)}
+        book.observe(path, **observed, title=page.title, text=page.text if by_line else "")
+    return len(paths), refused
+
+
+def test_no_page_of_real_sites_is_refused() -> None:
+    for site in require_sites():
+        if site.name in ("maint-guide", "python-doc"):
+            count, refused = _refused(site, random.Random(3).shuffle, by_line=site.name != "maint-guide")
+            assert count > 40
+            assert refused == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("by_line", [True, False])
+@pytest.mark.parametrize("order", [lambda paths: None, list.reverse, random.Random(1).shuffle], ids=["sorted", "reversed", "shuffled"])
+def test_no_page_of_six_real_sites_is_refused_in_any_order(order: Callable[[list[str]], None], by_line: bool) -> None:
+    counts = [_refused(site, order, by_line=by_line) for site in require_sites()]
+    assert sum(count for count, _ in counts) > 5_000
+    assert [refused for _, refused in counts if refused] == []

@@ -1,0 +1,258 @@
+"""A merge changes no fact: whatever was committed before, lands meanwhile, and however it ends."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.core.errors import WorkspaceError
+from lycosa.core.records import UrlRow
+from lycosa.store import merge as merging
+from lycosa.store.check import verify
+from lycosa.store.files import Source, by_partition, in_key_order, write_rows
+from lycosa.store.live import LiveTables
+from lycosa.store.merge import maintenance, merge, merge_is_due
+from lycosa.store.plan import MergeSettings, base_place
+from lycosa.store.schema import SORT, TABLES
+from lycosa.store.tables import Buffers
+from lycosa.store.workspace import Workspace
+from tests.store.builders import commit_pages, commit_urls
+from tests.store.facts import facts, rows_by_other_ways, same
+from tests.store.test_live import _commits, identity, play
+
+EAGER = MergeSettings(gather=2, memory_bytes=1, split_bytes=1)
+_steps = st.lists(st.tuples(_commits, st.sampled_from(["", "merge", "whole"])), min_size=1, max_size=3)
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[None]:
+    """No fsync: many small commits, and no power cut in sight."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@settings(max_examples=15, deadline=None)
+@given(_steps, st.sampled_from([EAGER, MergeSettings(gather=3), MergeSettings(gather=2, base_share=1)]))
+@pytest.mark.usefixtures("quick")
+def test_live_rows_are_the_same_before_and_after_any_merges(steps: list[tuple[list, str]], chosen: MergeSettings) -> None:  # type: ignore[type-arg]
+    with tempfile.TemporaryDirectory() as merged_root, tempfile.TemporaryDirectory() as plain_root:
+        merged, plain = Workspace.create(merged_root, partitions=8), Workspace.create(plain_root, partitions=8)
+        for commits, then in steps:
+            play(merged, commits)
+            play(plain, commits)
+            before = facts(merged)
+            if then:
+                report = merge(merged, chosen, whole=then == "whole")
+                assert not report.gave_up
+                assert same(before, facts(merged))
+        left, right = facts(merged, entry=False), facts(plain, entry=False)
+        left["found"] = right["found"]  # cursors name entries, and merges are entries too
+        assert same(left, right)
+        assert rows_by_other_ways(merged)
+
+
+def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    for number in range(6):
+        commit_pages(workspace, claim, range(number * 2, number * 2 + 4), at=1_700_000_000_000 + 1_000 * number)
+    assert not merge_is_due(workspace.state())
+    assert merge_is_due(workspace.state(), MergeSettings(gather=6))
+    before = facts(workspace)
+    report = merge(workspace, MergeSettings(gather=6))
+    assert (report.files_before, report.files_after, len(report.entries)) == (30, 5, 5)
+    assert report.rows_dropped == (6 * 4 - 14) * 4 + 5  # pages, urls, and two links a page; of hosts all but one; visits stay
+    assert same(before, facts(workspace))
+    assert all(base_place(file.path) for files in workspace.state().files.values() for file in files)
+    assert verify(workspace, deep=True).ok
+    commit_pages(workspace, claim, [2, 3, 99], at=1_800_000_000_000)
+    assert verify(workspace, deep=True).ok
+
+
+def test_what_is_folded_is_what_is_due(workspace: Workspace) -> None:
+    """Three and three become deltas beside a large base, then both go into it."""
+    claim = workspace.claim("w")
+    commit_urls(workspace, claim, [f"http://h{number}.example.org/{number}" for number in range(3_000)])
+    merge(workspace, whole=True)
+    chosen = MergeSettings(gather=3, base_share=1)
+    for number in range(3):
+        commit_urls(workspace, claim, [f"http://h{number}.example.org/x"])
+    assert not merge(workspace, chosen).gave_up
+    paths = [file.path for file in workspace.state().files["urls"]]
+    assert [path.split("/")[0] for path in paths] == ["base", "delta"]
+    for number in range(2):
+        commit_urls(workspace, claim, [f"http://h{number}.example.org/{number}{place}" for place in range(6_000)])
+    merge(workspace, chosen)
+    assert [path.split("/")[0] for path in (file.path for file in workspace.state().files["urls"])] == ["base"]
+    assert LiveTables(workspace).scan("urls").select("url").collect().height == 15_003
+
+
+def test_collections_lie_apart_and_one_without_news_stays_as_it_is(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+
+    def commit(collection: str, keys: range) -> None:
+        buffers = Buffers()
+        for key in keys:
+            buffers.add_url(UrlRow(identity(key), collection, key))
+        claim.commit(claim.next_folder(), buffers.mapping())
+
+    commit("a", range(14))
+    commit("b", range(14))
+    merge(workspace, whole=True)
+    first = {base_place(file.path): file for file in workspace.state().files["urls"]}
+    assert set(first) == {("a", 0), ("b", 0)}
+    commit("a", range(3))
+    merge(workspace, MergeSettings(split_bytes=1), whole=True)
+    files = workspace.state().files["urls"]
+    assert [file for file in files if base_place(file.path) == ("b", 0)] == [first["b", 0]]
+    # With 1 byte as the limit, files end at the first end of a partition: none is cut.
+    places = [base_place(file.path) for file in files if (base_place(file.path) or ("", 0))[0] == "a"]
+    assert places == [("a", partition) for partition in range(7)]
+    assert LiveTables(workspace).scan("urls").collect().height == 28
+
+
+def test_commits_that_land_while_a_merge_runs_keep_their_place(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = workspace.claim("w")
+    for number in range(4):
+        commit_pages(workspace, claim, [1, 2, number + 3], at=1_700_000_000_000 + 1_000 * number)
+    write = merging.write_rows
+    landed = []
+
+    def commit_first(*arguments: object, **more: object) -> int:
+        landed.append(commit_pages(workspace, claim, [2, 50 + len(landed)], at=1_800_000_000_000 + 1_000 * len(landed)))
+        return write(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(merging, "write_rows", commit_first)
+    report = merge(workspace, MergeSettings(gather=4))
+    monkeypatch.undo()
+    assert len(landed) == 5
+    assert not report.gave_up
+    pages = LiveTables(workspace).scan("pages", entry=True).collect()
+    assert pages.filter(pl.col("title") == "Page 2")["entry"].to_list() == [landed[-1]]
+    assert pages.height == 6 + 5
+    before = facts(workspace)
+    merge(workspace, whole=True)
+    assert same(before, facts(workspace))
+    assert verify(workspace, deep=True).ok
+
+
+def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = workspace.claim("w")
+    for number in range(4):
+        commit_urls(workspace, claim, [f"http://a.example.org/{number}"])
+    write = merging.write_rows
+
+    def merge_elsewhere(*arguments: object, **more: object) -> int:
+        """Another machine, where our lock is not seen."""
+        monkeypatch.setattr(merging, "write_rows", write)
+        monkeypatch.setattr(merging, "LOCK", "run/other.lock")
+        assert merge(workspace, MergeSettings(gather=4)).entries == [6]
+        return write(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(merging, "write_rows", merge_elsewhere)
+    report = merge(workspace, MergeSettings(gather=4))
+    assert "not live" in report.gave_up
+    assert report.entries == []
+    live = [file.path for file in workspace.state().files["urls"]]
+    assert workspace.storage.files_below("base") == live
+    assert LiveTables(workspace).scan("urls").collect().height == 4
+
+
+def test_only_one_merge_runs_on_a_machine(workspace: Workspace) -> None:
+    commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
+    with maintenance(workspace.storage) as alone:
+        assert alone
+        assert "another process" in merge(workspace, whole=True).gave_up
+    assert merge(workspace, whole=True).gave_up == ""
+
+
+def test_a_full_disk_leaves_no_half_file(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
+
+    def fail(*_: object) -> int:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(merging, "seal", fail)
+    with pytest.raises(OSError, match="no space left"):
+        merge(workspace, whole=True)
+    monkeypatch.undo()
+    assert verify(workspace).ok
+    merge(workspace, whole=True)
+    assert workspace.state().rows("urls") == 1
+
+
+def test_a_file_that_cannot_be_read_is_named(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    commit_urls(workspace, claim, ["http://a.example.org/"])
+    os.unlink(workspace.path(workspace.state().files["urls"][0].path))
+    with pytest.raises(WorkspaceError, match="lycosa check"):
+        merge(workspace, whole=True)
+
+
+def test_changes_are_given_once_however_files_were_folded(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    numbers = [commit_urls(workspace, claim, [f"http://a.example.org/{number}"]) for number in range(4)]
+
+    def changed(after: int) -> list[str]:
+        return sorted(url for part in LiveTables(workspace).changes("urls", after, ["url"]) for url in part["url"])
+
+    expected = {after: changed(after) for after in (0, *numbers)}
+    assert [len(urls) for urls in expected.values()] == [4, 3, 2, 1, 0]
+    merge(workspace, whole=True)
+    assert {after: changed(after) for after in (0, *numbers)} == expected
+
+
+_keys = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(_keys, max_size=30), min_size=1, max_size=4), st.integers(1, 4_000))
+def test_files_are_merged_in_key_order_with_whole_keys(contents: list[list[tuple[int, int, int]]], memory: int) -> None:
+    """Against a plain sort; with blocks so small that keys lie across their borders."""
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace.create(folder, partitions=8)
+        claim = workspace.claim("w")
+        expected = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "fsync", lambda _: None)
+            patch.setattr("lycosa.store.files._FEWEST_ROWS", 1)
+            for place, keys in enumerate(contents):
+                buffers = Buffers()
+                for number, (partition, host, url) in enumerate(keys):
+                    identified = identity(0)._replace(partition=partition, host_key=host, url_key=url)
+                    buffers.add_url(UrlRow(identified, "c", place * 100 + number))
+                claim.commit(claim.next_folder(), buffers.mapping())
+                expected.extend((*key, place * 100 + number) for number, key in enumerate(keys))
+            files = workspace.state().files.get("urls", [])
+            frames = list(in_key_order(workspace.storage, TABLES["urls"], [Source((file,)) for file in files], memory))
+        rows = [row for frame in frames for row in frame.select(*SORT, "depth").iter_rows()]
+        assert rows == sorted(expected, key=lambda row: row[:3])
+        ends = [[row[:3] for row in frame.select(SORT).iter_rows()] for frame in frames]
+        assert all(left[-1] < right[0] for left, right in pairwise(ends))
+
+
+@pytest.mark.parametrize(("limit", "cut"), [(1, [[0, 0, 0], [1], [2, 2]]), (4, [[0, 0, 0, 1], [2, 2]]), (5, [[0, 0, 0, 1, 2, 2]])])
+def test_a_stream_is_cut_where_partitions_end(limit: int, cut: list[list[int]]) -> None:
+    frames = [pl.DataFrame({"partition": part}, schema={"partition": pl.UInt16}) for part in ([0, 0], [0, 1, 2], [2])]
+    parts = [[number for frame in part for number in frame["partition"]] for part in by_partition(frames, lambda: limit)]
+    assert parts == cut
+
+
+def test_an_error_while_rows_are_written_is_the_readers_own(workspace: Workspace) -> None:
+    class Broken(Exception):
+        pass
+
+    def frames() -> Iterator[pl.DataFrame]:
+        yield pl.DataFrame({"partition": [1]})
+        raise Broken
+
+    failing: Callable[[], int] = lambda: write_rows(workspace.path("x.parquet"), frames(), TABLES["urls"])  # noqa: E731
+    with pytest.raises(Broken):
+        failing()

@@ -1,0 +1,252 @@
+"""Snapshots and deleted entries: a workspace of any age opens quickly, and nobody writes where entries were deleted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.clock import ManualClock
+from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
+from lycosa.core.units import format_time
+from lycosa.store.check import verify
+from lycosa.store.claim import append
+from lycosa.store.entry import CLAIM, Entry, entry_path, new_attempt
+from lycosa.store.log import EntriesGone, Log
+from lycosa.store.merge import merge
+from lycosa.store.purge import exclude
+from lycosa.store.snapshot import read_snapshot, snapshot_path
+from lycosa.store.state import LogState
+from lycosa.store.storage import LocalStorage
+from lycosa.store.sweep import DAY_MS, sweep
+from lycosa.store.workspace import Workspace
+from tests.store.builders import commit_pages, commit_urls
+
+NOW = 1_700_000_000_000
+LATER = NOW + 400 * 365 * DAY_MS  # whatever the disk says about the files' times, they are old then
+
+
+def claim_until(workspace: Workspace, head: int, *, each: Callable[[Entry], object] = lambda _: None) -> None:
+    """Claims of one partition, quickly, up to that entry."""
+    workspace.storage.make_folder("log")
+    state = workspace.state()
+    while state.head < head:
+        at = format_time(NOW)
+        each(append(state, Entry(kind=CLAIM, attempt=new_attempt(), at=at, worker="w2", partitions=(3,))))
+
+
+@pytest.fixture
+def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """Some of everything, and then claims up to entry 350."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    claim = workspace.claim("w1", settings={"a": {"seeds": ["http://a/"]}}, clock=ManualClock(NOW))
+    commit_pages(workspace, claim, range(3))
+    claim.commit(
+        claim.next_folder(), {}, applied={1: 2}, counters={"n": 5}, inbox=["x.json"], orphans_used=["data/00000000-1/archive.warc.gz"]
+    )
+    exclude(workspace, ["host:gone.example.org", "prefix:http://www.example.org/private/"], clock=ManualClock(NOW))
+    merge(workspace, whole=True, clock=ManualClock(NOW))
+    claim.release()
+    claim_until(workspace, 350)
+    return workspace
+
+
+def test_every_hundredth_entry_is_followed_by_a_snapshot_that_says_what_the_entries_say(aged: Workspace) -> None:
+    folded = LogState(aged.log)
+    for entry in aged.log.entries():
+        folded.fold(entry)
+        if entry.number % 100 == 0:
+            snapshot = read_snapshot(aged.storage, entry.number)
+            assert snapshot is not None
+            assert snapshot.document == folded.document()
+            assert LogState.from_snapshot(aged.log, snapshot).document() == folded.document()
+    opened = aged.state()
+    assert opened.document() == folded.document()
+    assert opened.head == 350
+    assert opened.excluded("http://www.example.org/private/x", "www.example.org")
+    assert opened.unfruitful_claims([3]) == folded.unfruitful_claims([3]) > 300
+    assert [name for name in os.listdir(aged.path("log")) if "snapshot" in name] == [
+        name for name in os.listdir(aged.path("log")) if name in {"00000100.snapshot", "00000200.snapshot", "00000300.snapshot"}
+    ]
+    assert verify(aged).ok
+
+
+class CountingStorage(LocalStorage):
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.reads: list[str] = []
+        self.listed: list[str] = []
+
+    def read(self, relative: str) -> bytes | None:
+        self.reads.append(relative)
+        return super().read(relative)
+
+    def names(self, relative: str) -> list[str]:
+        self.listed.append(relative)
+        return super().names(relative)
+
+
+def test_opening_reads_one_snapshot_and_the_entries_after_it(aged: Workspace) -> None:
+    storage = CountingStorage(aged.root)
+    state = LogState(Log(storage))
+    state.refresh()
+    assert storage.reads == [snapshot_path(300), *map(entry_path, range(301, 352))]
+    assert storage.listed == ["log"]
+    storage.reads.clear()
+    storage.listed.clear()
+    assert state.refresh() == []
+    assert (storage.reads, storage.listed) == ([entry_path(351)], [])
+
+
+def test_a_damaged_snapshot_is_passed_over_and_named_by_a_check(aged: Workspace) -> None:
+    path = Path(aged.path(snapshot_path(300)))
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 1
+    path.write_bytes(content)
+    storage = CountingStorage(aged.root)
+    state = LogState(Log(storage))
+    state.refresh()
+    assert storage.reads[:3] == [snapshot_path(300), snapshot_path(200), entry_path(201)]
+    assert state.head == 350
+    [finding] = [finding for finding in verify(aged).findings if finding.severity == "error"]
+    assert finding.where == snapshot_path(300)
+
+
+def test_a_snapshot_that_says_something_else_is_found_by_a_check(aged: Workspace) -> None:
+    first, second = (Path(aged.path(snapshot_path(number))) for number in (100, 200))
+    header, _, body = second.read_bytes().partition(b"\n")
+    second.write_bytes(header.replace(header.split(b'"digest":"')[1][:32], first.read_bytes().split(b'"digest":"')[1][:32]) + b"\n")
+    assert verify(aged).ok  # only a first line: as after deleting
+    other = first.read_bytes().partition(b"\n")
+    second.write_bytes(header.replace(header.split(b'"digest":"')[1][:32], other[0].split(b'"digest":"')[1][:32]) + b"\n" + other[2])
+    [finding] = [finding for finding in verify(aged).findings if finding.severity == "error"]
+    assert (finding.where, finding.what) == (snapshot_path(200), "it does not say what the entries up to it say")
+    assert body
+
+
+def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace) -> None:
+    before = aged.state().document()
+    assert sweep(aged, now_ms=NOW).entries == 0
+    report = sweep(aged, now_ms=LATER)
+    assert report.entries == 199
+    assert aged.log.numbers() == list(range(200, 351))
+    assert aged.state().document() == before
+    assert read_snapshot(aged.storage, 100) is None
+    assert aged.storage.size(snapshot_path(100))
+    checked = verify(aged)
+    assert checked.ok
+    assert checked.counts["log entries, older, from a snapshot"] == 200
+    assert sweep(aged, now_ms=LATER).entries == 0
+    claim = aged.claim("w3")
+    commit_urls(aged, claim, ["http://a.example.org/"])
+    assert aged.state().head == 352
+
+
+def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snapshot(aged: Workspace) -> None:
+    follower = LogState(aged.log)
+    for entry in aged.log.entries()[:50]:
+        follower.fold(entry)
+    sweep(aged, now_ms=LATER)
+    with pytest.raises(EntriesGone, match=r"log/00000051\.json was deleted"):
+        follower.refresh()
+    assert follower.head == 50
+    with pytest.raises(EntriesGone):
+        aged.log.entries(99)
+    assert [entry.number for entry in aged.log.entries(199)] == list(range(200, 351))
+    anew = LogState(aged.log)
+    anew.refresh()
+    assert anew.head == 350
+
+
+def test_a_writer_that_was_away_for_a_week_loses_its_claim(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    stale = workspace.claim("sleeper", [0], clock=ManualClock(NOW))
+    folder = stale.next_folder()
+    claim_until(workspace, 205)
+    sweep(workspace, now_ms=LATER)
+    assert workspace.log.numbers() == list(range(100, 206))
+    with pytest.raises(ClaimLost, match="out of touch"):
+        stale.check()
+    with pytest.raises(ClaimLost, match="claim anew"):
+        stale.commit(folder, {}, counters={"n": 1})
+    stale.release()
+    assert workspace.log.numbers() == list(range(100, 206))
+
+
+@pytest.mark.parametrize("number", [2, 99, 100])
+def test_nobody_writes_into_a_hole_even_if_stopped_between_looking_and_writing(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    stale = LogState(workspace.log)
+    claim_until(workspace, 205, each=lambda entry: stale.refresh() if entry.number < number else None)
+    create = workspace.storage.create
+    draft = Entry(kind=CLAIM, attempt=new_attempt(), at="", worker="sleeper", partitions=(0,))
+
+    def sleep_first(relative: str, content: bytes, **more: int) -> bool:
+        monkeypatch.setattr(workspace.storage, "create", create)
+        for gone in range(1, 200):
+            os.unlink(workspace.path(entry_path(gone)))
+        return create(relative, content, **more)
+
+    monkeypatch.setattr(workspace.storage, "create", sleep_first)
+    with pytest.raises(EntriesGone):
+        append(stale, draft)
+    assert workspace.log.numbers() == list(range(200, 206))
+    assert stale.head == number - 1
+
+
+def test_a_reader_that_looks_while_a_hundred_is_filled_is_not_misled(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It finds no entry 98; before it looks for the snapshot, 98 to 100 and the snapshot are written."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    claim_until(workspace, 97)
+    state = workspace.state()
+    size = workspace.storage.size
+
+    def write_first(relative: str) -> int | None:
+        monkeypatch.setattr(workspace.storage, "size", size)
+        for _ in range(3):
+            workspace.claim("w", [2])
+        return size(relative)
+
+    monkeypatch.setattr(workspace.storage, "size", write_first)
+    assert [entry.number for entry in state.refresh()] == [98, 99, 100]
+
+
+def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    claim_until(workspace, 99)
+    create = workspace.storage.create
+
+    def fail(relative: str, content: bytes, **more: int) -> bool:
+        if "snapshot" in relative:
+            raise OSError(28, "no space left")
+        return create(relative, content, **more)
+
+    monkeypatch.setattr(workspace.storage, "create", fail)
+    assert workspace.claim("w", [1], clock=ManualClock(NOW)).entry == 100
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    assert workspace.storage.size(snapshot_path(100)) is None
+    claim_until(workspace, 301)
+    sweep(workspace, now_ms=LATER)
+    assert workspace.log.numbers() == list(range(200, 302))
+    with pytest.raises(EntriesGone):  # the sweep has put a first line where there was no snapshot
+        workspace.log.entries(40)
+
+
+def test_a_log_without_its_start_and_without_a_snapshot_is_damaged(aged: Workspace) -> None:
+    sweep(aged, now_ms=LATER)
+    for number in (200, 300):
+        os.truncate(aged.path(snapshot_path(number)), 40)
+    with pytest.raises(WorkspaceError, match="no snapshot can be read"):
+        aged.state()
+    assert not verify(aged).ok
+
+
+def test_rules_that_exclude_nothing_are_refused(workspace: Workspace) -> None:
+    with pytest.raises(UsageError, match="host:NAME"):
+        exclude(workspace, ["example.org"])
+    assert workspace.log.numbers() == []
