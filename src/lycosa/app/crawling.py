@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from lycosa.app.indexing import IndexFollower
 from lycosa.app.memory import tune_memory
-from lycosa.app.oneoff import named_pair
-from lycosa.app.reparsing import REPARSED
-from lycosa.archive.writer import crawl_info
+from lycosa.app.session import Session, open_session, seeds_of
+from lycosa.app.upkeep import Upkeep
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection, Config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.later import left_for_later
-from lycosa.crawl.ledger import Job, Ledger
+from lycosa.crawl.ledger import Job
 from lycosa.crawl.progress import Progress
-from lycosa.crawl.replay import replay
-from lycosa.crawl.resume import load, reconsider
-from lycosa.crawl.sandbox import ChildReader
-from lycosa.crawl.understand import Reader
-from lycosa.crawl.walk import find_again
 from lycosa.crawl.worker import Limits, Observer, Worker
-from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.guard import AddressGuard
-from lycosa.store.claim import Claim
-from lycosa.store.live import LiveTables
+from lycosa.fetch.fetcher import Fetcher
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
-
-CLAIMS_BEFORE_SANDBOX = 2
-"""After this many claims in a row without a commit, replay parses in a child process (STORE.md)."""
-
-_SHAPE = ("scope", "depth", "allow", "deny", "seeds", "max_url_length", "respect_nofollow")
-"""Settings whose change may admit what was left out before."""
 
 
 @dataclass(slots=True)
@@ -52,7 +35,12 @@ class CrawlOrder:
 
 
 def crawl(
-    order: CrawlOrder, *, observer: Observer | None = None, started: Callable[[Worker], None] | None = None, clock: Clock | None = None
+    order: CrawlOrder,
+    *,
+    observer: Observer | None = None,
+    started: Callable[[Worker], None] | None = None,
+    clock: Clock | None = None,
+    fetcher: Fetcher | None = None,
 ) -> Progress:
     """Crawl one collection to the end or to a limit. `started` gets the worker, whose `stop` ends the crawl early.
 
@@ -67,94 +55,52 @@ def crawl(
         normalise(seed)  # a wrong call changes nothing
     workspace = Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
-        state = workspace.state()
-        before: dict[str, Any] = state.settings.get(order.collection.name, {})
-        seeds = tuple(dict.fromkeys((*before.get("seeds", ()), *order.collection.seeds, *order.seeds)))
-        if not seeds:
+        before = workspace.state().settings.get(order.collection.name, {})
+        seeds = seeds_of(before, order.collection.seeds, order.seeds)
+        if not seeds and not workspace.storage.names("inbox"):
             raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
-        settings = {**order.collection.model_dump(mode="json"), "seeds": list(seeds)}
-        fetcher = CurlFetcher(order.config.fetch, AddressGuard(named_pair(normalise(seed)) for seed in seeds), clock)
-        claim = workspace.claim(f"{order.command}-{os.getpid()}", settings={order.collection.name: settings})
-        follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-        ledger = Ledger(
-            claim,
+        upkeep = Upkeep(workspace, order.config, clock)
+        ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
+        follower: IndexFollower | None = None
+        session = open_session(
+            workspace,
             order.config,
             [Job(order.collection, seeds)],
-            domains=workspace.domains,
-            partitions=workspace.partitions,
-            clock=clock,
-            info=crawl_info(order.config.fetch.user_agent, order.config.fetch.contact, order.collection.name),
-        )
-        worker = Worker(
-            ledger,
-            order.config,
-            fetcher=fetcher,
+            command=order.command,
             clock=clock,
             limits=order.limits,
-            observer=_watch(observer, owner.touch),
-            committed=follower.committed if follower else None,
+            observer=observer,
+            committed=lambda entry: follower.committed(entry) if follower else None,
+            tick=lambda: _call(ticks),
+            fetcher=fetcher,
         )
+        ticks.append(session.inbox.apply)
         try:
-            tables = LiveTables(workspace, claim.state)
-            changed = bool(before) and _look_again(order.collection, before, settings)
-            _take_up(worker, claim, workspace, order, seeds, changed)
-            assignment = ledger.assignments[order.collection.name]
-            if changed:
-                worker.commit_now()  # what was replayed is then in the tables, as the walk over them wants it
-                find_again(ledger, tables, assignment, every_link=True)
-            if started is not None:
-                started(worker)
-            progress = worker.run()
-            while progress.ended == "finished" and assignment.fallen:
-                find_again(ledger, tables, assignment, every_link=False)
-                progress = worker.run()
-            progress.later = left_for_later(ledger, tables, ledger.assignments)
-            claim.release()
+            follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
+            progress = _work(session, started)
+            session.claim.release()
             if follower is not None:
                 follower.finish()
             return progress
         finally:
-            worker.close()
-            fetcher.close()
+            session.close()
+            upkeep.close()
             if follower is not None:
                 follower.close()
 
 
-def _take_up(worker: Worker, claim: Claim, workspace: Workspace, order: CrawlOrder, seeds: tuple[str, ...], changed: bool) -> None:
-    """Load what is committed, admit the seeds, then replay what is only archived (a first run may have died uncommitted)."""
-    ledger = worker.ledger
-    tables = LiveTables(workspace, claim.state)
-    load(ledger, tables, workspace.path)
-    if changed:
-        reconsider(ledger, tables, ledger.assignments[order.collection.name])
-    ledger.seed(order.collection.name, seeds)
-    orphans = claim.orphans()
-    if not orphans:
-        return
-    if claim.failed_before < CLAIMS_BEFORE_SANDBOX:
-        replay(worker.absorber, orphans, tables, workspace.path, worker.commit_if_due)
-        return
-    reader = worker.absorber.understand
-    assert isinstance(reader, Reader)
-    with ChildReader(reader) as child:
-        worker.absorber.understand = child
-        replay(worker.absorber, orphans, tables, workspace.path, worker.commit_if_due)
-    worker.absorber.understand = reader
+def _work(session: Session, started: Callable[[Worker], None] | None) -> Progress:
+    worker, ledger = session.worker, session.ledger
+    session.take_up()
+    if started is not None:
+        started(worker)
+    progress = worker.run()
+    while progress.ended == "finished" and session.walk_fallen():
+        progress = worker.run()
+    progress.later = left_for_later(ledger, session.tables, ledger.assignments)
+    return progress
 
 
-def _look_again(collection: Collection, before: dict[str, Any], settings: dict[str, Any]) -> bool:
-    """Whether stored links may lead to more than the last call admitted.
-
-    They may if the call is of another shape or the pages were parsed anew; and with a depth limit always, since a call that
-    was killed or stopped may have known that a visited page lies nearer, and not yet have walked its links.
-    """
-    return collection.depth is not None or REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)
-
-
-def _watch(observer: Observer | None, touch: Callable[[], None]) -> Observer:
-    def observe(progress: Progress) -> None:
-        touch()
-        if observer is not None:
-            observer(progress)
-
-    return observe
+def _call(ticks: list[Callable[[], object]]) -> None:
+    for tick in ticks:
+        tick()

@@ -109,6 +109,7 @@ class Ledger:
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
         self._claim = claim
         self._info = info
+        self.jobs = tuple(jobs)
         self.assignments = {job.collection.name: self._assignment(job) for job in jobs}
 
     def _assignment(self, job: Job) -> Assignment:

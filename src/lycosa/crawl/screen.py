@@ -7,13 +7,13 @@ that look at what a host's pages said put its URL off, for they may turn out wro
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Collection
 from lycosa.core.records import HostRow, Page, UrlId
 from lycosa.frontier.traps import PrefixBook
+from lycosa.store.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
 from lycosa.url.indexable import unindexable
@@ -31,11 +31,10 @@ _DAY_MS = 86_400_000
 class Excluded:
     """What the operator excluded: the list in a file, read again when it changes, and the exclusions of the store."""
 
-    def __init__(self, file: ExclusionFile | None, domains: Domains, stored: Callable[[str, str, str], bool] | None = None) -> None:
-        """`stored`: whether the log excludes (url, host, registrable domain)."""
+    def __init__(self, file: ExclusionFile | None, domains: Domains, log: LogState | None = None) -> None:
         self._file = file
         self._domains = domains
-        self._stored = stored
+        self._log = log
 
     def rule(self, url: str) -> ExclusionRule | None:
         """The rule of the file that forbids a normalised URL."""
@@ -45,12 +44,9 @@ class Excluded:
         return self._file.current().excluded(url, host, self._domains.registrable(host))
 
     def __call__(self, url: str) -> bool:
-        if self._file is None and self._stored is None:
-            return False
-        if self.rule(url) is not None:
+        if self._log is not None and self._log.exclusions and self._log.excluded(url, hostname(url)):
             return True
-        host = hostname(url)
-        return self._stored is not None and self._stored(url, host, self._domains.registrable(host))
+        return self._file is not None and self.rule(url) is not None
 
 
 class Screen:

@@ -6,7 +6,7 @@ What an exchange means is the ledger's business (`lycosa.crawl.ledger`); here is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ STOP_GRACE_MS = 3_000
 """At a stop, what is in flight may take this long to end (STORE.md: at most 3 s)."""
 
 _OBSERVE_MS = 200
+_TICK_MS = 1_000
 
 Observer = Callable[[Progress], None]
 
@@ -57,6 +58,7 @@ class Worker:
         forever: bool = False,
         observer: Observer | None = None,
         committed: Callable[[int], None] | None = None,
+        tick: Callable[[], None] | None = None,
     ) -> None:
         self.ledger = ledger
         self.absorber = Absorber(ledger)
@@ -70,6 +72,10 @@ class Worker:
         self._closed: frozenset[str] = frozenset()  # collections that may not fetch now
         self._observer = observer
         self._committed = committed
+        self._tick = tick
+        self._resting: frozenset[str] = frozenset()
+        self._paused = False
+        self._next_tick = 0
         self._pages_in_flight = 0
         self._last_commit = clock.monotonic_ms()
         self._last_observed = 0
@@ -86,6 +92,7 @@ class Worker:
         """
         clock = self.clock
         while not (ended := self._ended(clock.monotonic_ms())):
+            self._ticks(clock.monotonic_ms())
             self._start_due(clock.monotonic_ms())
             for exchange in self._wait():
                 self._finish(exchange)
@@ -100,6 +107,20 @@ class Worker:
         """Leave the open WARC for replay, if there is one: after an error. Waits for a commit that is being written."""
         self._commits.shutdown(wait=True)
         self.ledger.batch.abandon()
+
+    def rest(self, collections: Iterable[str]) -> None:
+        """Fetch nothing for these collections until told otherwise (their schedule says so)."""
+        self._resting = frozenset(collections)
+
+    def pause(self, paused: bool) -> None:
+        """Fetch nothing at all until told otherwise; what is in flight ends, and commits go on."""
+        self._paused = paused
+
+    def _ticks(self, now: int) -> None:
+        """What others do beside the fetching, once a second."""
+        if self._tick is not None and now >= self._next_tick:
+            self._next_tick = now + _TICK_MS
+            self._tick()
 
     def stop(self) -> None:
         """End soon (from a signal handler or another thread): finish what is in flight, commit, return from `run`."""
@@ -128,7 +149,7 @@ class Worker:
         return wanted is not None and self.progress.pages + self._pages_in_flight >= wanted
 
     def _room(self) -> int:
-        return self._config.fetch.connections - self._fetcher.active
+        return 0 if self._paused else self._config.fetch.connections - self._fetcher.active
 
     def _start_due(self, now: int) -> None:
         room = self._room()
@@ -143,7 +164,9 @@ class Worker:
         refilled = False
         while room > 0 and not self._full():
             self._closed = frozenset(
-                name for name, each in self.ledger.assignments.items() if each.in_flight >= each.collection.connections or self._spent(each)
+                name
+                for name, each in self.ledger.assignments.items()
+                if each.in_flight >= each.collection.connections or name in self._resting or self._spent(each)
             )
             rows = self.frontier.next(now, self._closed)
             if not rows:
