@@ -6,7 +6,7 @@
 host by e^1.5, front pages faster; the median once in 5 days), their importance too (Pareto). The clock starts when a first crawl at
 the same budget has just ended, so copies are up to `pages / budget` days old; the whole 60 days count, learning included.
 The optimum is that of known rates and fetches at any moment, in the steady state; a share can pass 1 by what chance gives.
-Everybody may fetch the budget a day, spread evenly over the day; nobody else's fetches can be saved up for more than about an hour.
+Everybody may fetch the budget, spread evenly over the day; what is not used can be saved up for an hour.
 
     fresh           the product's schedule (`due_at`, `due_expr`, `solve`, `steer`), told the true rates
     learned         the same, knowing nothing at the start: rates, their spread and hosts' leanings from one bit a visit

@@ -96,7 +96,7 @@ def _measure(workspace: Workspace) -> None:
     urls, host_rows = Shelf("urls", workspace.path), Shelf("hosts", workspace.path)
     run = workspace.path("run")
     os.makedirs(run, exist_ok=True)
-    known, hosts = KnownUrls(run), HostDirectory()
+    known, hosts = KnownUrls(run), HostDirectory(run)
     parts = _Parts()
 
     def index() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -17,6 +21,14 @@ KEYS = st.one_of(st.integers(0, 5), st.integers((1 << 64) - 5, (1 << 64) - 1), s
 def summaries(rows: list[tuple[int, int, int, int, int | None]]) -> pl.DataFrame:
     schema = {"partition": pl.UInt16, "host_key": pl.UInt64, "waiting": pl.UInt32, "visited": pl.UInt32, "due_at": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def resident(folder: Path) -> int:
+    """Bytes of mapped files of a folder that are in this process's memory."""
+    parts = re.split(r"^[0-9a-f]+-[0-9a-f]+ ", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
+    return sum(
+        1024 * int(size[1]) for part in parts if str(folder) in part and (size := re.search(r"^Rss:\s+(\d+) kB", part, re.MULTILINE))
+    )
 
 
 def directory(due: list[int | None], partition: int = 0) -> HostDirectory:
@@ -43,8 +55,9 @@ def test_a_host_keeps_its_slot_and_is_found_by_key(loaded: set[int], added: list
         assert hosts.slots(np.array(asked, np.uint64)).tolist() == [slots.get(key, -1) for key in asked]
 
 
-def test_columns_grow_without_losing_anything() -> None:
-    hosts = HostDirectory()
+@pytest.mark.parametrize("mapped", [False, True])
+def test_columns_grow_without_losing_anything(mapped: bool, tmp_path: Path) -> None:
+    hosts = HostDirectory(str(tmp_path) if mapped else None)
     for number in range(3_000):
         hosts.set(hosts.add(number << 50 | number, number % 4_096), waiting=number, next_at=number, rank=number / 2)
     assert all(hosts.slot(number << 50 | number) == number for number in range(3_000))
@@ -166,3 +179,34 @@ def test_what_hosts_say_is_laid_over() -> None:
     assert hosts.last_visit_at[:3].tolist() == [99, 0, 7]
     assert hosts.next_at[:3].tolist() == [10, NEVER, 70]
     assert len(hosts) == 3
+
+
+def test_mapped_columns_leave_memory_and_nothing_is_lost(tmp_path: Path) -> None:
+    hosts = HostDirectory(str(tmp_path))
+    count = 200_000
+    for first in range(0, count, 50_000):
+        hosts.extend(summaries([(number % 7, number << 40, number, 0, number) for number in range(first, first + 50_000)]))
+    assert hosts.slot(9 << 40) == 9
+    assert int(hosts.waiting[:count].sum()) == count * (count - 1) // 2
+    assert hosts.next_at[:count].tolist() == list(range(count))
+    assert resident(tmp_path) > 1_000_000
+    assert hosts.pick(99, 0, 1_000).size == 100
+    assert resident(tmp_path) < 100_000
+    hosts.set(5, next_at=7, pages=3)
+    hosts.pick(99, 0, 1_000)
+    assert (int(hosts.next_at[5]), int(hosts.pages[5]), hosts.next_time()) == (7, 3, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_columns_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = HostDirectory(str(tmp_path))
+    hosts.set(hosts.add(1, 1), waiting=5)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    for key in range(2, 3_000):
+        hosts.set(hosts.add(key, 1), waiting=1)
+    assert hosts.counts()["waiting"] == 5 + 2_998
+    assert hosts.slot(1) == 0

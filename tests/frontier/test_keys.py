@@ -28,6 +28,7 @@ def array(values: list[int], kind: Any = np.uint64) -> Any:
     st.lists(st.tuples(KEYS, PAYLOADS), max_size=60),
     st.integers(1, 20),
     st.lists(KEYS, max_size=20),
+    st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
 def test_it_is_a_dict(
@@ -36,8 +37,9 @@ def test_it_is_a_dict(
     puts: list[tuple[int, int]],
     fold_at: int,
     others: list[int],
+    in_file: bool,
 ) -> None:
-    keys = SortedKeys(str(tmp_path_factory.getbasetemp()), fold_at)
+    keys = SortedKeys(str(tmp_path_factory.getbasetemp()) if in_file else None, fold_at)
     model: dict[int, int] = {}
     for batch in batches:
         model = batch | model  # of equal keys the first counts

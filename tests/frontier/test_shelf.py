@@ -200,7 +200,7 @@ def test_a_large_state_is_what_was_asked_for(large: Workspace) -> None:
 
 def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
     shelf = opened(large)
-    known, hosts = KnownUrls(str(tmp_path)), HostDirectory()
+    known, hosts = KnownUrls(str(tmp_path)), HostDirectory(str(tmp_path))
 
     def frames() -> Any:
         for frame in shelf.live(["state", "depth"], 3_000):

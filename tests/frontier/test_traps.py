@@ -152,6 +152,13 @@ def test_an_archive_of_distinct_pages_is_never_stopped(name: str, by_line: bool)
     assert fetched(PrefixBook(), pages, by_line=by_line) == len(pages)
 
 
+@pytest.mark.parametrize("by_line", [True, False])
+def test_a_dictionary_of_short_entries_is_never_stopped(by_line: bool) -> None:
+    frame = prose("frame", 30, 3)
+    pages = [(f"/word/{prose(number, 1, 1)}", f"{frame}\n{prose(number, 8, 1)}") for number in range(800)]
+    assert fetched(PrefixBook(), pages, by_line=by_line) == len(pages)
+
+
 def test_a_group_half_of_which_is_new_keeps_nearly_all_of_it() -> None:
     chance = random.Random(5)
     pages = [(f"/mixed/{number}", prose(number) if chance.random() < 0.5 else SAME) for number in range(3_000)]

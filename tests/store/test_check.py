@@ -16,8 +16,11 @@ from lycosa.core.records import HostRow, UrlId
 from lycosa.store.check import verify
 from lycosa.store.entry import entry_path
 from lycosa.store.findings import Report
+from lycosa.store.merge import merge
+from lycosa.store.purge import exclude, purge
 from lycosa.store.rows import found_row
 from lycosa.store.schema import TABLES
+from lycosa.store.sweep import sweep
 from lycosa.store.tables import Buffers, write_table
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, identify, make_page, make_visit, url_row
@@ -344,3 +347,66 @@ def test_a_sample_of_keys_is_spread_over_the_table(crawled: Workspace) -> None:
         finding for finding in verify(crawled, key_sample=3).findings if finding.where == "urls" and "keys or partitions" in finding.what
     ]
     assert len(found) == 1
+
+
+@pytest.fixture
+def merged(crawled: Workspace) -> Workspace:
+    merge(crawled, whole=True)
+    return crawled
+
+
+def test_a_merged_workspace_has_no_faults(merged: Workspace) -> None:
+    report = verify(merged, deep=True)
+    assert report.findings == []
+    assert report.counts["files replaced or never named"] == 0
+    assert report.counts["table files"] == 5
+
+
+def change_merged(workspace: Workspace, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    """Change the rows of the merged `pages` file, and make the log agree."""
+    file = workspace.state().files["pages"][0]
+    path = workspace.path(file.path)
+    frame = change(pl.read_parquet(path))
+    frame.write_parquet(path)
+    number = next(entry.number for entry in workspace.log.entries() if "pages" in entry.files and entry.kind == "merge")
+    agree = {"rows": frame.height, "bytes": os.path.getsize(path), "digest": workspace.storage.digest(file.path)}
+    rewrite_entry(workspace, number, lambda document: document["files"]["pages"][0].update(agree))
+
+
+def test_a_merged_file_whose_rows_do_not_say_when_they_came(merged: Workspace) -> None:
+    change_merged(merged, lambda frame: frame.drop("entry"))
+    assert any("it was merged, but has no column entry" in error for error in errors(merged))
+
+
+def test_a_merged_file_with_rows_that_came_later_than_it_says(merged: Workspace) -> None:
+    change_merged(merged, lambda frame: frame.with_columns(pl.col("entry") + 100))
+    assert any("rows of entries later than 3" in error for error in errors(merged))
+
+
+def test_a_merge_that_lost_a_row_is_found(merged: Workspace) -> None:
+    change_merged(merged, lambda frame: frame.head(0))
+    assert any("links whose source is no page" in error for error in errors(merged))
+
+
+def test_a_merged_file_that_is_gone(merged: Workspace) -> None:
+    path = merged.state().files["urls"][0].path
+    os.unlink(merged.path(path))
+    assert any(error.startswith(f"{path}: it is missing") for error in errors(merged))
+
+
+def test_replaced_files_may_be_gone_and_merged_ones_may_be_left(merged: Workspace) -> None:
+    sweep(merged, keep_replaced_ms=0, now_ms=4_000_000_000_000)
+    merged.storage.make_folder("delta/00000001-left")
+    Path(merged.path("delta/00000001-left/urls.parquet")).write_bytes(b"half")
+    report = verify(merged, deep=True)
+    assert report.findings == []
+    assert report.counts["files replaced or never named"] == 1
+
+
+def test_excluded_rows_that_are_still_stored_are_noted(crawled: Workspace) -> None:
+    exclude(crawled, [f"prefix:http://{HOST}/page1"])
+    report = verify(crawled, deep=True)
+    assert report.ok
+    assert {finding.where: finding.what for finding in report.findings}["visits"].endswith(": 1")
+    purge(crawled)
+    assert verify(crawled, deep=True).findings == []

@@ -122,8 +122,8 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(workspace: Worksp
     claim = workspace.claim("w")
     for number in range(4):
         commit_pages(workspace, claim, [1, 2, number + 3], at=1_700_000_000_000 + 1_000 * number)
-    write = merging.write_rows
-    landed = []
+    write = write_rows
+    landed: list[int] = []
 
     def commit_first(*arguments: object, **more: object) -> int:
         landed.append(commit_pages(workspace, claim, [2, 50 + len(landed)], at=1_800_000_000_000 + 1_000 * len(landed)))
@@ -147,7 +147,7 @@ def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(works
     claim = workspace.claim("w")
     for number in range(4):
         commit_urls(workspace, claim, [f"http://a.example.org/{number}"])
-    write = merging.write_rows
+    write = write_rows
 
     def merge_elsewhere(*arguments: object, **more: object) -> int:
         """Another machine, where our lock is not seen."""
@@ -219,7 +219,7 @@ def test_files_are_merged_in_key_order_with_whole_keys(contents: list[list[tuple
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace.create(folder, partitions=8)
         claim = workspace.claim("w")
-        expected = []
+        expected: list[tuple[int, int, int, int]] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda _: None)
             patch.setattr("lycosa.store.files._FEWEST_ROWS", 1)

@@ -48,7 +48,7 @@ _PARENT_PAGES = 2.0
 """Pages' worth of its parent that a learned prior keeps, so that a rate at which nobody was seen stays possible."""
 
 _HOST_PAGES = 5.0
-"""Pages' worth of the collection that a host keeps. 5, 20 tried in bench/freshness.py: 5 learned sooner, and no worse in the end."""
+"""Pages' worth of the collection that a host keeps. 5 and 20 were tried in bench/freshness.py: 5 learns sooner and ends no worse."""
 
 _PRIOR_ROUNDS, _LEAN_ROUNDS = 30, 10  # early stopping keeps the prior smooth; the exact maximum is a handful of spikes
 

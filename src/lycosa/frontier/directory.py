@@ -1,4 +1,7 @@
-"""Every host of a worker, resting ones too, in columns of numbers: a million hosts in 47 MB, none of them a Python object.
+"""Every host of a worker, resting ones too, in columns of numbers: 43 bytes a host, none of them a Python object.
+
+With a folder the columns lie in mapped files (`lycosa.frontier.mapped`) and leave memory after each look at all hosts; what
+they hold is a cache of the tables, built at each start.
 
 A host has a slot, which it keeps; `pick` chooses the hosts to take in next. Of hosts that are equally urgent, those follow
 each other whose rows lie beside each other in the tables, starting behind the last one picked: a refill then reads a few
@@ -15,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from lycosa.frontier.mapped import MappedArrays
 from lycosa.frontier.places import places
 
 Slots = npt.NDArray[np.int64]
@@ -43,7 +47,9 @@ class Order(StrEnum):
 
 
 class HostDirectory:
-    """Hosts in columns, which are longer than there are hosts. Read them by slot; change them by the methods.
+    """Hosts in columns, which are longer than there are hosts. Read them by slot; change them by the methods. Not thread-safe.
+
+    Without a folder, or when its disk is full, the columns are in memory.
 
     Times are ms since 1970. `next_at`: when a URL of the host is due and the host may be asked (`NEVER`: not at all);
     `waiting`: URLs in state known; `last_visit_at`: 0 for never; `active`: held in memory, so not to be picked.
@@ -54,7 +60,8 @@ class HostDirectory:
     _new: dict[int, int]  # host key -> slot of hosts that were added since the index was made
     _indexed: bool  # every other host is in it
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | None = None) -> None:
+        self._arrays = MappedArrays(folder)
         self.clear()
 
     def __len__(self) -> int:
@@ -62,7 +69,7 @@ class HostDirectory:
 
     @property
     def nbytes(self) -> int:
-        """What the columns and the index hold in memory."""
+        """What the columns and the index hold, on disk or in memory."""
         held = sum(getattr(self, name).itemsize * self._count for name in _COLUMNS)
         return int(held + self._order.nbytes + self._tops.nbytes)
 
@@ -163,7 +170,9 @@ class HostDirectory:
             ties = best[urgency[best] == urgency[best].max()]
             self._behind = (self._behind + int(distance[ties].max()) + 1) % (1 << 64)
         chosen: Slots = slots[best]
-        return chosen[np.argsort(self._places(chosen), kind="stable")]
+        chosen = chosen[np.argsort(self._places(chosen), kind="stable")]
+        self._arrays.shed()
+        return chosen
 
     def next_time(self) -> int | None:
         """The earliest time at which a resting host is due; None: there is none."""
@@ -171,12 +180,13 @@ class HostDirectory:
         for first in range(0, self._count, _BLOCK):
             block = slice(first, min(first + _BLOCK, self._count))
             earliest = int(self.next_at[block].min(initial=earliest, where=~self.active[block]))
+        self._arrays.shed()
         return None if earliest >= NEVER else earliest
 
     def counts(self) -> dict[str, int]:
         """In all: hosts, active, due (that have something to fetch some time), waiting, visited, pages."""
         used = slice(0, self._count)
-        return {
+        counted = {
             "hosts": self._count,
             "active": int(np.count_nonzero(self.active[used])),
             "due": int(np.count_nonzero(self.next_at[used] < NEVER)),
@@ -184,6 +194,8 @@ class HostDirectory:
             "visited": int(self.visited[used].sum(dtype=np.int64)),
             "pages": int(self.pages[used].sum(dtype=np.int64)),
         }
+        self._arrays.shed()
+        return counted
 
     def load(self, summaries: Iterable[pl.DataFrame]) -> None:
         """Know exactly the hosts of these frames (see `extend`), all resting. What `hosts` says is for `update`, afterwards."""
@@ -204,6 +216,7 @@ class HostDirectory:
         self.next_at[rows] = summaries["due_at"].fill_null(NEVER).to_numpy()
         self._count += summaries.height
         self._indexed = False
+        self._arrays.shed()
 
     def update(self, frames: Iterable[pl.DataFrame]) -> None:
         """Take over those columns of these frames that are in `SETTABLE`, by `host_key`; unknown hosts are left out.
@@ -221,6 +234,7 @@ class HostDirectory:
                         before = self.next_at[slots]
                         values = np.where(before < NEVER, np.maximum(before, values), before)
                     getattr(self, name)[slots] = values
+            self._arrays.shed()
 
     def _urgency(self, due: Slots, now_ms: int, order: Order) -> npt.NDArray[np.float64]:
         """The smaller the earlier."""
@@ -235,15 +249,15 @@ class HostDirectory:
 
     def clear(self) -> None:
         """Forget all hosts."""
-        self.host_key = np.zeros(_FIRST_SIZE, np.uint64)
-        self.partition = np.zeros(_FIRST_SIZE, np.uint16)
-        self.active = np.zeros(_FIRST_SIZE, np.bool_)
-        self.waiting = np.zeros(_FIRST_SIZE, np.uint32)
-        self.visited = np.zeros(_FIRST_SIZE, np.uint32)
-        self.pages = np.zeros(_FIRST_SIZE, np.uint32)
-        self.next_at = np.zeros(_FIRST_SIZE, np.int64)
-        self.last_visit_at = np.zeros(_FIRST_SIZE, np.int64)
-        self.rank = np.zeros(_FIRST_SIZE, np.float32)
+        self.host_key = self._arrays.zeros("host_key", np.uint64, _FIRST_SIZE)
+        self.partition = self._arrays.zeros("partition", np.uint16, _FIRST_SIZE)
+        self.active = self._arrays.zeros("active", np.bool_, _FIRST_SIZE)
+        self.waiting = self._arrays.zeros("waiting", np.uint32, _FIRST_SIZE)
+        self.visited = self._arrays.zeros("visited", np.uint32, _FIRST_SIZE)
+        self.pages = self._arrays.zeros("pages", np.uint32, _FIRST_SIZE)
+        self.next_at = self._arrays.zeros("next_at", np.int64, _FIRST_SIZE)
+        self.last_visit_at = self._arrays.zeros("last_visit_at", np.int64, _FIRST_SIZE)
+        self.rank = self._arrays.zeros("rank", np.float32, _FIRST_SIZE)
         self._count = 0
         self._behind = 0
         self._reindex()
@@ -253,18 +267,21 @@ class HostDirectory:
         if self._count + more > size:
             wider = max(size + size // 8, self._count + more)
             for name in _COLUMNS:  # one after the other: only one column is held twice
-                grown = np.zeros(wider, getattr(self, name).dtype)
-                grown[: self._count] = getattr(self, name)[: self._count]
+                before = getattr(self, name)
+                grown = self._arrays.zeros(name, before.dtype.type, wider)
+                grown[: self._count] = before[: self._count]
                 setattr(self, name, grown)
 
     def _reindex(self) -> None:
         """Slots by host key, and where each part of the keys starts among them."""
         keys = self.host_key[: self._count]
-        self._order = np.argsort(keys).astype(np.uint32)
+        self._order = self._arrays.zeros("order", np.uint32, max(self._count, 1))[: self._count]
+        self._order[:] = np.argsort(keys)
         sizes = np.bincount((keys >> np.uint64(64 - _TOP_BITS)).astype(np.int64), minlength=1 << _TOP_BITS)
         self._tops = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
         self._new = {}
         self._indexed = True
+        self._arrays.shed()
 
 
 def _best(urgency: npt.NDArray[np.float64], distance: _Keys, limit: int) -> Slots:

@@ -32,7 +32,7 @@ HIGHEST_SILENCE = 0.9
 """However well a host announces its changes, pages it says nothing of are looked at a tenth as often as without it, not less."""
 
 STEER_GAIN = 0.2
-"""Of what a day seems to ask for. Faster, and without forgetting, it swings in bench/freshness.py: up to a quarter of the optimum lost."""
+"""Of what a day seems to ask for. Faster, or without forgetting, it swung in bench/freshness.py and lost up to a fifth of the optimum."""
 
 STEER_WEIGHT = 100.0
 """Fetches' worth of doubt in `steer`: a day that allows this many counts half."""

@@ -28,7 +28,8 @@ _MOST_SEEN = 32  # pages of a group that others are compared with, the last ones
 _LOOSELY = 12  # bits in which simhashes of short texts differ that differ in a number; lines decide then
 _SHORT = 200  # characters: a simhash of less says little, lines decide
 _LENGTHS = 0.1  # share by which the lengths of nearly equal texts differ at most
-_LINE_SLOTS = 2_048  # lines of text remembered, four bytes each
+_LINE_BITS = 65_536
+_MOST_LINES = 8_000  # one in twenty new lines is then taken for known
 _LEAST_NEW, _LEAST_SHARE, _NEW_SHARE = 60, 0.15, 0.05  # bytes, and shares of a short and a long text: less is no new text
 _NO_WORDS: Final = re.compile(r"[\d\W_]+")  # numbers, dates and times make no new text
 
@@ -64,7 +65,8 @@ class Group:
     probes: int = 0
     seen: array[int] = field(default_factory=lambda: array("Q"))  # simhashes of the last pages with new text
     lengths: array[int] = field(default_factory=lambda: array("Q"))  # of their texts
-    lines: array[int] | None = None
+    lines: bytearray | None = None
+    line_count: int = 0
 
     @property
     def is_stopped(self) -> bool:
@@ -104,47 +106,43 @@ class Group:
         elif self.credit <= 0:
             self.stopped_at = asked
 
-    def is_near(self, page: PageText, *, may_remember: bool) -> bool:
-        """Whether a page says nearly what another of the group said: near simhash and length, and no new lines.
+    def nearest(self, page: PageText) -> int:
+        """In how many bits of 64 the simhash differs from that of the nearest page of the group; 64 where that says too much.
 
-        Simhashes alone mislead: where the main text is taken wrongly it is often the same footer. Lines are remembered from the
-        first such page on, which is judged without them.
+        Only texts of nearly the same length are compared, since a main text that was taken wrongly is often the same footer. With the
+        text at hand, to compare its lines, more bits are let pass; of a short text, any number.
         """
-        limit = NEAR
-        shortest, longest = page.length * (1 - _LENGTHS), page.length / (1 - _LENGTHS)
+        shortest, longest, limit = page.length * (1 - _LENGTHS), page.length / (1 - _LENGTHS), NEAR
         if page.text:
             limit = _LOOSELY
             if page.length < _SHORT:
-                limit, shortest, longest = 63, 0, _SHORT
+                shortest, longest, limit = 0, _SHORT, 63
         nearest = 64
         for other, length in zip(self.seen, self.lengths, strict=True):
             apart = (page.simhash ^ other).bit_count()
             if apart < nearest and shortest <= length <= longest:
                 nearest = apart
-        if nearest > limit:
-            return False
-        known = self.knows_lines(page.text, may_remember=may_remember) if page.text else None
-        return nearest <= NEAR if known is None else known
+        return nearest if nearest <= limit else 64
 
-    def knows_lines(self, text: str, *, may_remember: bool) -> bool | None:
+    def knows_lines(self, text: str) -> bool | None:
         """Whether hardly any of a text stands in lines that the group did not have, numbers apart; None where it had none yet.
 
-        The lines are remembered, in a table with one place a line: what it forgets only counts as new again. Where none are
-        remembered yet, `may_remember` allows it.
+        The lines are remembered in a Bloom filter with two bits a line, which begins anew when it is full.
         """
-        slots = self.lines
-        first = slots is None
-        if slots is None:
-            if not may_remember:
-                return None
-            self.lines = slots = array("I", bytes(4 * _LINE_SLOTS))
+        first = self.lines is None
+        if self.lines is None or self.line_count > _MOST_LINES:
+            self.lines, self.line_count = bytearray(_LINE_BITS // 8), 0
+        bits = self.lines
         new = 0
         for line in text.split("\n"):
             words = _NO_WORDS.sub(" ", line).encode("utf-8", "surrogatepass")
             hashed = xxh3_64_intdigest(words)
-            place, check = hashed % _LINE_SLOTS, hashed >> 32 or 1
-            if slots[place] != check:
-                slots[place] = check
+            one, other = hashed % _LINE_BITS, (hashed >> 32) % _LINE_BITS
+            mask, other_mask = 1 << (one & 7), 1 << (other & 7)
+            if not (bits[one >> 3] & mask and bits[other >> 3] & other_mask):
+                bits[one >> 3] |= mask
+                bits[other >> 3] |= other_mask
+                self.line_count += 1
                 new += len(words)
         size = len(text.encode("utf-8", "surrogatepass"))
         return None if first else new < max(min(_LEAST_NEW, _LEAST_SHARE * size), _NEW_SHARE * size)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lycosa.frontier.shapes import Shape, shape_of
-from lycosa.frontier.soft_404 import is_soft_404, looks_not_found
+from lycosa.frontier.soft_404 import NEAR, is_soft_404, looks_not_found
 from lycosa.frontier.trap_group import COST, COST_FIRST, COST_SURE, RICH, START, START_DOUBTED, START_WIDE, Group, PageText, PrefixRule
 from lycosa.url import traps as lexical
 
@@ -79,7 +79,7 @@ _OPEN: Final = Allowance(True)
 
 @dataclass(slots=True)
 class PrefixBook:
-    """What is known of one host's groups. Bounded (100 KB at most, usually 5); dropped at will, it is learned again."""
+    """What is known of one host's groups: half a KB at first, 200 KB at most; dropped at will, it is learned again."""
 
     groups: dict[str, Group] = field(default_factory=dict)  # the last used one last
     refused: Counter[str] = field(default_factory=Counter)  # rule -> addresses that were not fetched
@@ -146,7 +146,7 @@ class PrefixBook:
             if narrowest:
                 first = not group.novel + group.known
             found = rule or own
-            if not found and (narrowest or first) and group.is_near(page, may_remember=self._may_remember()):
+            if not found and (narrowest or first) and self._is_near(group, page):
                 found = _near_rule(shape, group, not_found)
             if narrowest:
                 own = found
@@ -175,10 +175,20 @@ class PrefixBook:
     def _knows_lines(self, shape: Shape, text: str) -> bool:
         """By the lines of all combinations of parameters together, or of all dates."""
         common = next((name for name in shape.groups if name.endswith("?")), shape.groups[0])
-        return self._group(common, shape).knows_lines(text, may_remember=self._may_remember()) is True
+        return self._compare_lines(self._group(common, shape), text) is True
 
-    def _may_remember(self) -> bool:
-        return sum(group.lines is not None for group in self.groups.values()) < _MOST_LINE_TABLES
+    def _is_near(self, group: Group, page: PageText) -> bool:
+        """Whether a page says nearly what another of the group said. The first such page is judged without lines, others by them."""
+        nearest = group.nearest(page)
+        known = self._compare_lines(group, page.text) if nearest < 64 and page.text else None
+        return nearest <= NEAR if known is None else known
+
+    def _compare_lines(self, group: Group, text: str) -> bool | None:
+        if group.lines is None:
+            others = [other for other in self.groups.values() if other.lines is not None]
+            if len(others) >= _MOST_LINE_TABLES:
+                others[0].lines = None  # the least recently used
+        return group.knows_lines(text)
 
     def _remember(self, text_digest: int) -> bool:
         """Whether a page of the host had this text. A table with one place a text: what it forgets only counts as new again."""

@@ -7,6 +7,8 @@ snapshot; a reader that holds an older view of the log for longer than replaced 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -14,7 +16,7 @@ import polars as pl
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.claim import DATA, WARC_NAME, folder_numbers
-from lycosa.store.entry import FOLDER, PURGE, at_ms, entry_path
+from lycosa.store.entry import FOLDER, PURGE, Entry, at_ms, entry_path
 from lycosa.store.files import ENTRY
 from lycosa.store.merge import maintenance
 from lycosa.store.plan import BASE, DELTA
@@ -27,6 +29,7 @@ DAY_MS = 86_400_000
 KEEP_REPLACED_MS = DAY_MS
 KEEP_ENTRIES_MS = 7 * DAY_MS
 _TABLE_SUFFIX = ".parquet"
+_PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
 
 
 @dataclass(slots=True)
@@ -75,12 +78,6 @@ def sweep_alone(workspace: Workspace, state: LogState, keep_replaced_ms: int, ke
 
 
 @dataclass(slots=True)
-class _Replacement:
-    number: int
-    may_go: bool
-
-
-@dataclass(slots=True)
 class _Broom:
     workspace: Workspace
     state: LogState
@@ -88,6 +85,8 @@ class _Broom:
     entries_before: int  # ms: entries and orphans from earlier may go
     yesterday: int  # ms
     report: SweepReport = field(default_factory=SweepReport)
+    _replacements: dict[str, int] | None = None  # path -> the entry that replaced it, of all entries that are there
+    _oldest: int = 0
 
     @property
     def storage(self) -> LocalStorage:
@@ -97,26 +96,28 @@ class _Broom:
         """Table files that do not count: replaced, or written and never named."""
         live = {file.path for files in self.state.files.values() for file in files}
         committed = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.retired)}
-        recent, older_than = self._recent()
+        recent = self._recent()
         for top in (DATA, BASE, DELTA):
             for path in self.storage.files_below(top):
                 if not path.endswith(_TABLE_SUFFIX) or path in live:
                     continue
-                replacement = recent.get(path)
-                if not (replacement.may_go if replacement else self._settled(path, committed)):
+                if not (recent[path] if path in recent else self._settled(path, committed)):
                     continue
-                if os.path.basename(path).startswith("found") and not self._applied(
-                    path, replacement.number if replacement else older_than
-                ):
+                if os.path.basename(path).startswith("found") and not self._applied(path):
                     continue
                 self._remove(path)
 
     def archives(self) -> None:
-        """WARC and CDXJ files that a purge replaced and was killed before it deleted them."""
+        """What a purge replaced and was killed before it deleted it, and what it wrote and was killed before it named it."""
         for path in self.state.retired:
             for left in (path, path.removesuffix(".warc.gz") + ".cdxj"):
                 if left not in self.state.indexes and left not in self.state.warcs and self.storage.size(left) is not None:
                     self._remove(left)
+        for path in self.storage.files_below(DATA):
+            if path in self.state.warcs or path in self.state.indexes or not _PURGE_FILE.fullmatch(os.path.basename(path)):
+                continue
+            if (self.storage.modified_at(path) or 0) < self.replaced_before:
+                self._remove(path)
 
     def folders(self) -> None:
         """Folders of dead claims, once everything in them is replayed and settled; folders that have become empty."""
@@ -161,17 +162,23 @@ class _Broom:
             self.storage.remove(entry_path(entry.number))
             self.report.entries += 1
 
-    def _recent(self) -> tuple[dict[str, _Replacement], int]:
-        """What was replaced of late, and the number of the latest entry that is not of late: anything else was replaced by then."""
-        found: dict[str, _Replacement] = {}
-        number = self.state.head
-        while (
-            number and (entry := self.workspace.log.read(number)) is not None and at_ms(entry) >= min(self.replaced_before, self.yesterday)
-        ):
+    def _recent(self) -> dict[str, bool]:
+        """What was replaced of late, and whether it may go; anything else was replaced before, or never counted."""
+        found: dict[str, bool] = {}
+        horizon = min(self.replaced_before, self.yesterday)
+        for entry in self._entries_back():
+            if at_ms(entry) < horizon:
+                break
             may_go = entry.kind == PURGE or at_ms(entry) < self.replaced_before
-            found.update((path, _Replacement(number, may_go)) for path in entry.replaces)
+            found.update((path, may_go) for path in entry.replaces)
+        return found
+
+    def _entries_back(self) -> Iterator[Entry]:
+        """The entries that are there, the newest first."""
+        number = self.state.head
+        while number and (entry := self.workspace.log.read(number)) is not None:
+            yield entry
             number -= 1
-        return found, number
 
     def _settled(self, path: str, committed: set[str]) -> bool:
         """Whether a file that does not count, and was not replaced of late, will not be named by anybody any more."""
@@ -180,14 +187,24 @@ class _Broom:
         numbers = folder_numbers(path.split("/")[1]) if path.startswith(f"{DATA}/") else None
         if numbers is None:
             return not path.startswith(f"{DATA}/")  # of a merge, which looks for its files before it names them
-        return os.path.dirname(path) in committed or (numbers[0] in self.state.claims and not self.state.holds(numbers[0]))
+        if os.path.dirname(path) in committed or (numbers[0] in self.state.claims and not self.state.holds(numbers[0])):
+            return True
+        return self._replaced_by(path) != self._oldest  # of a claim that holds: only what is known to be replaced
 
-    def _applied(self, path: str, replaced_by: int) -> bool:
+    def _applied(self, path: str) -> bool:
         """Whether the owners of all partitions with rows in a replaced `found` file have applied these."""
         rows = pl.scan_parquet(self.storage.path(path), glob=False, hive_partitioning=False)
-        last = pl.col(ENTRY).max() if ENTRY in rows.collect_schema() else pl.lit(replaced_by)
+        last = pl.col(ENTRY).max() if ENTRY in rows.collect_schema() else pl.lit(self._replaced_by(path))
         newest = rows.group_by("partition").agg(last.alias(ENTRY)).collect()
         return all(self.state.applied.get(partition, 0) >= entry for partition, entry in newest.iter_rows())
+
+    def _replaced_by(self, path: str) -> int:
+        """The entry that replaced a file, or a later one where it is deleted: its rows came with earlier ones."""
+        if self._replacements is None:
+            entries = list(self._entries_back())
+            self._replacements = {path: entry.number for entry in entries for path in entry.replaces}
+            self._oldest = entries[-1].number if entries else self.state.head
+        return self._replacements.get(path, self._oldest)
 
     def _outlived(self, claim: int) -> bool:
         """Whether every partition of a claim was claimed again, long enough ago."""

@@ -1,0 +1,261 @@
+"""Purge: invisible at once, gone when it says so, everything else untouched and where the tables say."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.archive.cdxj import write_cdxj
+from lycosa.archive.reader import read_exchanges, read_response
+from lycosa.archive.writer import WarcWriter
+from lycosa.core.records import HostRow, UrlState
+from lycosa.store import purge as purging
+from lycosa.store.check import verify
+from lycosa.store.claim import Claim
+from lycosa.store.files import write_rows
+from lycosa.store.live import LiveTables
+from lycosa.store.merge import merge
+from lycosa.store.plan import MergeSettings
+from lycosa.store.purge import exclude, purge
+from lycosa.store.state import LogState
+from lycosa.store.sweep import sweep
+from lycosa.store.tables import Buffers
+from lycosa.store.workspace import Workspace
+from tests.store.builders import identify, make_exchange, make_page, make_visit, url_row
+from tests.store.facts import facts, rows_by_other_ways
+
+BAD, GOOD = "bad.example.com", "good.example.org"
+SECRET = b"THE-SECRET-OF-BAD"
+
+
+def commit_both(workspace: Workspace, claim: Claim, numbers: range, at: int = 1_700_000_000_000) -> int:
+    """One commit with pages of both hosts in turn, an archive and its index."""
+    folder, buffers, visits = claim.next_folder(), Buffers(), []
+    writer = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    for number in numbers:
+        for host in (BAD, GOOD):
+            url = identify(workspace, f"http://{host}/p{number % 3}/{number}")
+            visit = make_visit(url, at=at + number)
+            body = os.urandom(200) + (SECRET if host == BAD else b"")
+            writer.append(make_exchange(url.url, body, at + number), visit)
+            page = make_page(number, [f"http://{host}/x{number}", f"http://{BAD}/"])
+            buffers.add_visit(visit)
+            buffers.add_page(visit, page)
+            buffers.links.add_links(visit, page.links)
+            buffers.add_url(url_row(url, UrlState.VISITED, visited_at=visit.fetched_at, digest=visit.digest))
+            visits.append(visit)
+    seen = LiveTables(workspace).scan("urls").collect()
+    for host in (BAD, GOOD):
+        first = identify(workspace, f"http://{host}/")
+        known = set(seen.filter(pl.col("host_key") == first.host_key)["url"]) | {visit.url for visit in visits if visit.host == host}
+        domain = host.partition(".")[2]
+        buffers.add_host(HostRow(host, first.partition, first.host_key, domain, at, visited=len(known), pages=len(known)))
+    writer.close(sync=True)
+    write_cdxj(workspace.path(folder.cdxj), visits, record_types=writer.record_types)
+    count = len(visits)
+    return claim.commit(
+        folder, buffers.mapping(), warc=folder.warc, cdxj=folder.cdxj, counters={"visits": count, "pages": count, "urls": count}
+    )
+
+
+def secrets(workspace: Workspace) -> list[str]:
+    """Files with anything of the bad host, unpacked."""
+    found = []
+    for path in sorted(Path(workspace.root).rglob("*")):
+        if path.name.endswith(".warc.gz"):
+            exchanges = list(read_exchanges(path))
+            bad = any(SECRET in stored.exchange.body or BAD in stored.exchange.url for stored in exchanges)
+        elif path.suffix == ".parquet":
+            frame = pl.read_parquet(path)
+            bad = any(f"//{BAD}" in str(value) for column in ("url", "source") if column in frame for value in frame[column])
+        elif path.suffix == ".cdxj":
+            bad = BAD in path.read_text().replace("example,bad", BAD)
+        else:
+            bad = False
+        if bad:
+            found.append(str(path.relative_to(workspace.root)))
+    return found
+
+
+def good_facts(workspace: Workspace) -> dict[str, pl.DataFrame]:
+    """What is said of the good host; of places in archives, what is found there."""
+    found = facts(workspace)
+    frames = {}
+    for name, frame in found.items():
+        about = next(column for column in ("host", "url", "source") if column in frame.columns)
+        good = frame.filter(pl.col(about).str.contains(GOOD, literal=True))
+        frames[name] = good.drop("warc_file", "warc_offset") if name == "visits" else good
+    return frames
+
+
+def assert_archive_matches(workspace: Workspace) -> None:
+    """Every visit leads to its own record, every line of an index too; bytes are those that were written."""
+    visits = LiveTables(workspace).scan("visits").collect()
+    for row in visits.iter_rows(named=True):
+        stored = read_response(workspace.path(row["warc_file"]), row["warc_offset"], row["warc_length"])
+        assert stored.url == row["url"]
+        assert stored.headers["warc-record-id"] == f"<{row['record_id']}>"
+    indexed = 0
+    for path in workspace.state().indexes:
+        for line in Path(workspace.path(path)).read_text().splitlines():
+            fields = json.loads(line.split(" ", 2)[2])
+            warc = os.path.join(os.path.dirname(workspace.path(path)), fields["filename"])
+            assert read_response(warc, int(fields["offset"]), int(fields["length"])).url == fields["url"]
+            indexed += 1
+    assert indexed == visits.height
+
+
+@pytest.fixture
+def claim(workspace: Workspace) -> Claim:
+    claim = workspace.claim("w")
+    commit_both(workspace, claim, range(4))
+    commit_both(workspace, claim, range(2, 7), at=1_700_000_100_000)
+    return claim
+
+
+def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, claim: Claim) -> None:
+    follower, before = LogState(workspace.log), good_facts(workspace)
+    follower.refresh()
+    entry = exclude(workspace, [f"host:{BAD}"])
+    assert exclude(workspace, [f"host:{BAD}"]) == entry
+    [seen] = follower.refresh()
+    assert (seen.kind, seen.exclusions) == ("exclude", (f"host:{BAD}",))
+    assert follower.excluded(f"http://{BAD}/x", BAD)
+    assert not follower.excluded(f"http://{GOOD}/x", GOOD)
+    shown = facts(workspace)
+    assert all(BAD not in set(shown[name]["url"].str.split("/").list.get(2)) for name in ("visits", "pages", "urls"))
+    assert set(shown["hosts"]["host"]) == {GOOD}
+    assert {name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()} == dict.fromkeys(before, True)
+    assert rows_by_other_ways(workspace)
+    assert LiveTables(workspace).sql("SELECT count(*) AS n FROM visits").item() == 9
+    assert sum(part.height for part in LiveTables(workspace).changes("pages", 0)) == 9
+    report = verify(workspace, deep=True)
+    assert report.ok
+    assert {finding.where for finding in report.findings} == {"visits", "pages", "links", "urls", "hosts"}
+    assert secrets(workspace)
+    commit_both(workspace, claim, range(1))  # a worker that has not noticed yet
+    assert LiveTables(workspace).sql("SELECT count(*) AS n FROM visits").item() == 10
+
+
+@pytest.mark.parametrize("first", ["nothing", "merge", "whole"])
+@pytest.mark.parametrize("rule", [f"host:{BAD}", "domain:example.com", f"prefix:http://{BAD}/"])
+def test_a_purge_removes_the_last_byte_and_nothing_else(workspace: Workspace, claim: Claim, rule: str, first: str) -> None:
+    if first != "nothing":
+        merge(workspace, MergeSettings(gather=2), whole=first == "whole")
+    before = good_facts(workspace)
+    kept = {stored.visit.record_id: stored for path in workspace.state().warcs for stored in read_exchanges(workspace.path(path))}
+    report = purge(workspace, [rule])
+    assert report.complete
+    assert report.records == 9 * 3
+    assert (report.archives, report.rows["visits"]) == (2, 9)
+    assert secrets(workspace) == []
+    assert {name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()} == dict.fromkeys(before, True)
+    assert_archive_matches(workspace)
+    left = {stored.visit.record_id: stored for path in workspace.state().warcs for stored in read_exchanges(workspace.path(path))}
+    assert {record: stored.exchange for record, stored in left.items()} == {
+        record: stored.exchange for record, stored in kept.items() if GOOD in stored.exchange.url
+    }
+    checked = verify(workspace, deep=True)
+    assert checked.ok
+    assert [finding for finding in checked.findings if finding.where != "hosts"] == []
+    head = workspace.state().head
+    again = purge(workspace, [rule])
+    assert (again.entry, again.records, again.complete) == (0, 0, True)
+    assert workspace.state().head == head
+    commit_both(workspace, claim, range(7, 8))
+    assert secrets(workspace) != []
+    purge(workspace)
+    assert secrets(workspace) == []
+    merge(workspace, whole=True)
+    assert_archive_matches(workspace)
+    assert verify(workspace, deep=True).ok
+
+
+def test_a_prefix_takes_a_part_of_a_host(workspace: Workspace, claim: Claim) -> None:
+    report = purge(workspace, [f"prefix:https://{GOOD}/p1/"])
+    assert report.rows["visits"] == report.rows["pages"] == 2
+    urls = LiveTables(workspace).scan("urls").select("url").collect()["url"]
+    assert not any("/p1/" in url for url in urls if GOOD in url)
+    assert any("/p1/" in url for url in urls if BAD in url)
+    assert_archive_matches(workspace)
+    assert verify(workspace, deep=True).ok
+
+
+def test_an_archive_of_nothing_else_goes_whole(workspace: Workspace, claim: Claim) -> None:
+    purge(workspace, [f"host:{BAD}", f"host:{GOOD}"])
+    state = workspace.state()
+    assert (state.warcs, state.indexes) == ({}, {})
+    assert {name for name, files in state.files.items() if files} == set()
+    assert [path for path in workspace.storage.files_below("data") if not path.startswith("log")] == []
+    assert verify(workspace, deep=True).ok
+    assert workspace.claim("heir").orphans() == []
+
+
+def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(workspace: Workspace, claim: Claim) -> None:
+    folder = claim.next_folder()
+    with_bad = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    for host in (BAD, GOOD):
+        visit = make_visit(identify(workspace, f"http://{host}/open"))
+        with_bad.append(make_exchange(visit.url, SECRET if host == BAD else b"good"), visit)
+    with_bad.close()
+    with open(workspace.path(folder.warc), "ab") as file:
+        file.write(b"\x1f\x8b\x08torn")
+    report = purge(workspace, [f"host:{BAD}"])
+    assert [path for path, _ in report.pending] == [folder.warc]
+    assert secrets(workspace) == [folder.warc]
+    heir = workspace.claim("heir")
+    assert [orphan.path for orphan in heir.orphans()] == [folder.warc]
+    report = purge(workspace)
+    assert report.complete
+    assert report.records == 3
+    assert secrets(workspace) == []
+    assert [stored.exchange.body for stored in read_exchanges(workspace.path(folder.warc))] == [b"good"]
+
+
+def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = workspace.storage.remove
+
+    class Killed(BaseException):
+        pass
+
+    def kill(relative: str) -> None:
+        raise Killed
+
+    old = list(workspace.state().warcs)
+    monkeypatch.setattr(workspace.storage, "remove", kill)
+    with pytest.raises(Killed):
+        purge(workspace, [f"host:{BAD}"])
+    monkeypatch.setattr(workspace.storage, "remove", remove)
+    state = workspace.state()
+    assert state.retired == set(old)
+    assert all(workspace.storage.size(path) for path in old)
+    assert workspace.claim("heir").orphans() == []
+    report = verify(workspace)
+    assert report.ok
+    assert {finding.where for finding in report.findings} == set(old)
+    sweep(workspace)
+    assert secrets(workspace) == []
+    assert_archive_matches(workspace)
+
+
+def test_a_purge_between_whose_looks_a_merge_lands_begins_again(
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = write_rows
+
+    def merge_first(*arguments: object, **more: object) -> int:
+        monkeypatch.setattr(purging, "write_rows", write)
+        with monkeypatch.context() as patch:
+            patch.setattr("lycosa.store.merge.LOCK", "run/other.lock")
+            assert merge(workspace, whole=True).entries
+        return write(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(purging, "write_rows", merge_first)
+    assert purge(workspace, [f"host:{BAD}"]).complete
+    assert secrets(workspace) == []
+    assert_archive_matches(workspace)
+    assert verify(workspace, deep=True).ok
