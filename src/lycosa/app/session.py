@@ -142,6 +142,7 @@ def open_session(
         partitions=workspace.partitions,
         clock=clock,
         info=crawl_info(config.fetch.user_agent, config.fetch.contact, names),
+        folder=workspace.storage.make_folder("run"),
         excluded=Excluded(file, workspace.domains, claim.state),
     )
     worker = Worker(

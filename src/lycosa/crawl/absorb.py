@@ -180,7 +180,7 @@ class Absorber:
         assignment.pages += 1
         host = ledger.host(row.id).row
         ledger.count_page(host)
-        if first and assignment.collection.traps:
+        if first and not visited_before and assignment.collection.traps:
             ledger.traps.observe(host, row.id, page, visit.http_status)
         progress.pages += 1
         progress.public_pages += _public(visit.ip)

@@ -15,13 +15,14 @@ from lycosa.frontier.recrawl import Policy, RecrawlRules
 @dataclass(slots=True)
 class Assignment:
     """`fallen`: visited URLs (url_key -> host_key) that turned out to lie at less depth; their stored links are walked again.
-    `pages` counts what it holds, for its budget; `in_flight` its fetches under way."""
+    `pages` counts what it holds, for its budget; `suspects` what was fetched though it looked like a trap; `in_flight` its fetches under way."""
 
     collection: Collection
     gate: LinkGate
     known: KnownUrls
     pace: Pace
     pages: int = 0
+    suspects: int = 0
     in_flight: int = 0
     fallen: dict[int, int] = field(default_factory=dict)
     prior: RatePrior = DEFAULT_PRIOR

@@ -18,7 +18,7 @@ from lycosa.crawl.batch import Batch
 from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.robots import RobotsKeeper
-from lycosa.crawl.screen import PUT_OFF_MS, Excluded, Screen, TrapKeeper
+from lycosa.crawl.screen import FREE_SUSPECTS, PUT_OFF_MS, Excluded, Screen, TrapKeeper
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.frontier import Frontier, HostQueue, Order
@@ -74,19 +74,22 @@ class Ledger:
         partitions: int,
         clock: Clock,
         info: dict[str, str],
+        folder: str | None = None,
         excluded: Excluded | None = None,
     ) -> None:
+        """`folder`: where what would outgrow memory is kept, in files without names; None: in memory."""
         settings = config.crawl
         collections = [job.collection for job in jobs]
         orders = {each.name: Order(STRATEGIES[each.strategy], each.priority) for each in collections}
         self.config = config
+        self._folder = folder
         self.clock = clock
         self.domains = domains
         self.identifier = Identifier(domains, partitions)
         self.frontier = Frontier(Clocks(ClockRules.strictest(collections), clock.monotonic_ms()), orders)
         self.reserve = Reserve(
             self.frontier,
-            HostDirectory(),
+            HostDirectory(folder),
             rules={each.name: recrawl_rules(each) for each in collections if not each.paused},
             active_hosts=settings.active_hosts,
             waiting_urls=settings.waiting_urls,
@@ -114,7 +117,7 @@ class Ledger:
 
     def _assignment(self, job: Job) -> Assignment:
         name = job.collection.name
-        known = KnownUrls()
+        known = KnownUrls(self._folder)
         gate = LinkGate(
             job.collection,
             job.seeds,
@@ -232,7 +235,18 @@ class Ledger:
             return "domain_budget"
         if row.operation or row.visited_at or not all(each.traps for each in collections):
             return ""
-        return self.traps.holds(host, row.id.url)
+        rule = self.traps.holds(host, row.id.url)
+        if not rule:
+            return ""
+        suspicious = [self.assignments[each.collection] for each in rows]
+        if all(each.suspects < FREE_SUSPECTS for each in suspicious):
+            for each in suspicious:
+                each.suspects += 1
+                self.batch.counters[f"suspects.{each.name}"] += 1
+            return ""
+        self.traps.count(host, rule)
+        self.batch.change_host(host)
+        return f"trap_{rule}"
 
     def put_off(self, rows: tuple[UrlRow, ...], reason: str) -> None:
         """A URL is not fetched now; it stays known, with the reason, and is looked at again in some days."""

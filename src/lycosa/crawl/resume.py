@@ -6,7 +6,7 @@ Only the owner of the partitions calls this, after its claim and before it repla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,17 +44,19 @@ def load(ledger: Ledger, tables: LiveTables, path: Callable[[str], str]) -> Resu
     shelves = Shelves(Shelf("urls", path), Shelf("hosts", path))
     shelves.refresh(tables.state)
     urls = 0
+    frames = ledger.reserve.load(shelves)
     for name, assignment in ledger.assignments.items():
-        assignment.known.load(_known(shelves.urls, name, ledger.progress.states))
+        assignment.known.load(_known(frames, name, ledger.progress.states))
         urls += len(assignment.known)
         assignment.pages = tables.state.counters[f"pages.{name}"]
-    ledger.reserve.load(shelves)
+        assignment.suspects = tables.state.counters[f"suspects.{name}"]
+        frames = shelves.urls.live(("state", "depth"))  # a pass for each collection: the keys of one at a time are in memory
     return Resumed(urls, len(ledger.reserve.directory))
 
 
-def _known(shelf: Shelf, collection: str, states: Counter[str]) -> Iterator[pl.DataFrame]:
+def _known(frames: Iterable[pl.DataFrame], collection: str, states: Counter[str]) -> Iterator[pl.DataFrame]:
     """Keys and depths of a collection's rows, part by part; `states` counts them."""
-    for frame in shelf.live(("state", "depth")):
+    for frame in frames:
         own = frame.filter(pl.col("collection") == collection)
         states.update(dict(own.group_by("state").len().iter_rows()))
         yield own.with_columns(url_key=_row_keys(own))

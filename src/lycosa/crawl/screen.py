@@ -20,6 +20,10 @@ from lycosa.url.indexable import unindexable
 from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap
 
+FREE_SUSPECTS = 200
+"""So many URLs of a collection that look like a trap are fetched all the same: a small site may say the same on every page, and
+an endless one costs no more than this."""
+
 PUT_OFF_MS = 7 * 86_400_000
 """A URL that a rule about content holds back is looked at again after this time."""
 
@@ -96,18 +100,20 @@ class TrapKeeper:
         self._books: OrderedDict[int, PrefixBook] = OrderedDict()
 
     def holds(self, host: HostRow, url: str) -> str:
-        """The rule by which a URL is put off, or "". What is put off is counted in the host's row."""
+        """The rule by which a URL is to be put off, or ""."""
         book = self._books.get(host.host_key)
         if book is None:
             if not host.traps:
                 return ""
             book = self._book(host)
         allowance = book.allowance(_path(url))
-        if allowance.admit:
-            return ""
-        book.count(allowance.rule)
+        return "" if allowance.admit else allowance.rule
+
+    def count(self, host: HostRow, rule: str) -> None:
+        """A URL was put off: counted in the host's row."""
+        book = self._book(host)
+        book.count(rule)
         host.traps = book.counters()
-        return f"trap_{allowance.rule}"
 
     def observe(self, host: HostRow, identity: UrlId, page: Page, status: int) -> None:
         """Learn from a visited page."""

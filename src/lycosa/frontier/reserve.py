@@ -145,12 +145,16 @@ class Reserve:
         if self.shelves is not None:
             self.shelves.refresh(state)
 
-    def load(self, shelves: Shelves) -> None:
-        """Take in the hosts of the tables; all of them rest."""
+    def load(self, shelves: Shelves) -> Iterator[pl.DataFrame]:
+        """Take in the hosts of the tables, all of which rest, while the caller goes through what this yields: the live rows of
+        `urls`, part by part, with the columns collection, operation, host_key, url_key, state and depth."""
         self.shelves = shelves
+        self.directory.clear()
         due = {collection: due_expr(rules) for collection, rules in self._rules.items()}
         needed = {name for expression in due.values() for name in expression.meta.root_names()}
-        self.directory.load(summary(frame, due) for frame in shelves.urls.live(("state", *needed)))
+        for frame in shelves.urls.live(("state", "depth", *needed)):
+            self.directory.extend(summary(frame, due))
+            yield frame
         self.directory.update(
             frame.filter(pl.col("host") != "").select(
                 "host_key", "pages", next_at=pl.col("not_before").cast(pl.Int64), last_visit_at=pl.col("last_visit_at").cast(pl.Int64)
@@ -174,10 +178,9 @@ class Reserve:
 
     def note(self, host_key: int) -> None:
         """A new URL of a resting host was admitted: it is due now."""
-        slot = self.directory.slot(host_key)
-        assert slot is not None
+        slot = self._slot(host_key)
         self.directory.change(slot, waiting=1)
-        self.directory.set(slot, next_at=min(int(self.directory.next_at[slot]), self._clock.now_ms()))
+        self.directory.wake(slot, self._clock.now_ms())
         self._earliest_until = -1
 
     def open(self, host_key: int) -> HostQueue | None:
