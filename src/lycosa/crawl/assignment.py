@@ -15,7 +15,8 @@ from lycosa.frontier.recrawl import Policy, RecrawlRules
 @dataclass(slots=True)
 class Assignment:
     """`fallen`: visited URLs (url_key -> host_key) that turned out to lie at less depth; their stored links are walked again.
-    `pages` counts what it holds, for its budget; `suspects` what was fetched though it looked like a trap; `in_flight` its fetches under way."""
+    `pages` counts what it holds, for its budget; `suspects` what was fetched though it looked like a trap;
+    `in_flight` its fetches under way."""
 
     collection: Collection
     gate: LinkGate
