@@ -1,6 +1,7 @@
-"""What the tables cost: CPU a page to build and write them, peak memory, loading a million URL rows.
+"""What the tables cost: CPU a page to build and write them, peak memory, loading a million URL rows; what a merge costs, and a
+log of ten thousand entries.
 
-    python -m bench.store [--pages 3000] [--urls 1000000]
+    python -m bench.store [--pages 3000] [--urls 1000000] [--known 1000000] [--entries 10000]
 
 Real pages of the six sites (`tests/servers/sites.py`), parsed by our own parser before the clock starts; committed when
 the text held passes `crawl.commit_text`, as a worker does. Prints one JSON document. Times are CPU of all threads of the
@@ -18,7 +19,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
+from unittest import mock
 from uuid import UUID
 
 import polars as pl
@@ -27,20 +31,36 @@ from tests.servers.sites import lay_sites
 from lycosa.core.config import CrawlSettings
 from lycosa.core.records import Page, UrlId, UrlRow, Visit
 from lycosa.page.parse import parse_page
+from lycosa.store.claim import Claim, append
+from lycosa.store.entry import COMMIT, DataFile, Entry, new_attempt
 from lycosa.store.live import LiveTables
-from lycosa.store.tables import Buffers
+from lycosa.store.merge import merge
+from lycosa.store.schema import TABLES
+from lycosa.store.snapshot import snapshot_path
+from lycosa.store.state import LogState
+from lycosa.store.tables import Buffers, write_table
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key, url_key
+
+_WORDS = ("time", "year", "people", "way", "day", "world", "school", "state", "family", "group", "country", "problem", "place")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=3_000)
     parser.add_argument("--urls", type=int, default=1_000_000)
+    parser.add_argument("--known", type=int, default=1_000_000, help="rows of urls to merge, on a tenth as many hosts")
+    parser.add_argument("--entries", type=int, default=10_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace.create(os.path.join(folder, "w"))
-        result = {"pages": _write_pages(workspace, arguments.pages), "read": _read(workspace), "urls": _urls(folder, arguments.urls)}
+        result = {
+            "pages": _write_pages(workspace, arguments.pages) if arguments.pages else {},
+            "read": _read(workspace) if arguments.pages else {},
+            "urls": _urls(folder, arguments.urls) if arguments.urls else {},
+            "merge": _merge(folder, arguments.known) if arguments.known else {},
+            "log": _log(folder, arguments.entries) if arguments.entries else {},
+        }
     json.dump(result, sys.stdout, indent=1)
     print()
 
@@ -120,6 +140,121 @@ def _urls(folder: str, count: int) -> dict[str, float]:
     }
 
 
+def _merge(folder: str, count: int) -> dict[str, object]:
+    """A base of `count` known URLs, then 32 commits of a further quarter in all, one row in ten known before: merged in a
+    process of its own."""
+    root = os.path.join(folder, "known")
+    workspace = Workspace.create(root)
+    claim = workspace.claim("bench")
+    pattern = _known_urls(min(count, 200_000))
+    for part in range(count // pattern.height):
+        _commit_frame(claim, _other_hosts(pattern, part))
+    first = _in_child(root)
+    base = workspace.state().files["urls"]
+    result: dict[str, object] = {
+        "rows": sum(file.rows for file in base),
+        "files": len(base),
+        "bytes_a_row": round(sum(file.bytes for file in base) / sum(file.rows for file in base), 2),
+        "first": first,
+    }
+    for number in range(32):
+        old = _other_hosts(pattern, 0).sample(count // 1_280, seed=number, with_replacement=True)
+        new = _other_hosts(pattern, 1_000 + number).sample(count // 142, seed=number, with_replacement=True)
+        _commit_frame(claim, pl.concat([old, new]))
+    result["quarter_more"] = _in_child(root)
+    start = time.process_time()
+    rows = sum(frame.height for frame in LiveTables(workspace).ordered("urls", ["host_key", "url_key", "state", "not_before"]))
+    return result | {"live_rows": rows, "ordered_us_a_row": round(1e6 * (time.process_time() - start) / rows, 3)}
+
+
+def _known_urls(count: int) -> pl.DataFrame:
+    """Rows of `urls` in state known: ten a host on average, of three kinds of site, nine in ten referrers on the host."""
+    chooser = random.Random(7)
+    buffers = Buffers()
+    while buffers.urls.rows < count:
+        host = f"www.{chooser.choice(_WORDS)}{chooser.randrange(10**6)}.{chooser.choice(['com', 'org', 'de', 'fr'])}"
+        key, seen, kind = host_key(host), 1_790_000_000_000 + chooser.randrange(10**10), chooser.randrange(3)
+        paths: list[str] = []
+        for place in range(min(2_000, max(1, int(chooser.paretovariate(1.1) * 2)))):
+            slug = "-".join(chooser.choices(_WORDS, k=chooser.randrange(3, 8)))
+            page = f"{chooser.choice(_WORDS)}?id={chooser.randrange(10**6)}"
+            paths.append(f"/{('news/2026/' + slug, f'article/{chooser.randrange(10**7)}.html', page)[kind]}")
+            url, referrer = f"https://{host}{paths[-1]}", f"https://{host}{paths[place // 20]}"
+            row = UrlRow(
+                UrlId(url, host, key, url_key(url), key % 64), "default", 1 + place // 20, first_seen_at=seen + place // 20 * 30_000
+            )
+            row.state_at, row.referrer = row.first_seen_at, referrer if chooser.random() < 0.9 else f"https://{chooser.choice(_WORDS)}.com/"
+            buffers.add_url(row)
+    return buffers.urls.frame().head(count)
+
+
+def _other_hosts(rows: pl.DataFrame, number: int) -> pl.DataFrame:
+    """The same rows on other hosts, in other places of the order."""
+    keys = {name: pl.col(name).hash(seed=number) for name in ("host_key", "url_key")}
+    texts = {name: pl.col(name).str.replace("www.", f"w{number}.", literal=True) for name in ("url", "referrer")}
+    return rows.with_columns(**keys, **texts).with_columns(partition=(pl.col("host_key") % 64).cast(pl.UInt16))
+
+
+def _commit_frame(claim: Claim, rows: pl.DataFrame) -> None:
+    class Frame:
+        rows = 0
+
+        def write(self, path: str) -> None:
+            write_table(rows, path, TABLES["urls"])
+
+    frame = Frame()
+    frame.rows = rows.height
+    claim.commit(claim.next_folder(), {"urls": frame})
+
+
+def _in_child(root: str) -> dict[str, object]:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_merge_here, root).result()
+
+
+def _merge_here(root: str) -> dict[str, object]:
+    workspace = Workspace.open(root)
+    pl.scan_parquet(workspace.path(workspace.state().files["urls"][0].path)).head(1).collect()  # threads and arenas are polars' own
+    base, start = _own_peak_mib(), time.process_time()
+    report = merge(workspace, whole=True)
+    took, read = time.process_time() - start, report.bytes_written / max(1, report.bytes_read)
+    rows = workspace.state().rows("urls")
+    return {
+        "cpu_us_a_row": round(1e6 * took / rows, 2),
+        "peak_growth_mib": round(_own_peak_mib() - base, 1),
+        "files_before": report.files_before,
+        "bytes_out_of_in": round(read, 3),
+    }
+
+
+def _log(folder: str, entries: int) -> dict[str, float]:
+    """Claims by the thousand, which are as long as commits without rows, with 200 commits of 5 files each among them."""
+    workspace = Workspace.create(os.path.join(folder, "log"))
+    with mock.patch("os.fsync"):
+        claim = workspace.claim("bench")
+        state = claim.state
+        for number in range(entries - 1):
+            paths = [DataFile(f"data/00000001-{number}/{name}.parquet", 5_000, 10**6, f"{number:032x}") for name in list(TABLES)[:5]]
+            files = {name: (path,) for name, path in zip(TABLES, paths, strict=False)} if number % 50 == 0 else {}
+            warc = DataFile(f"data/00000001-{number}/archive.warc.gz", 0, 10**7, f"{number:032x}")
+            append(state, Entry(COMMIT, new_attempt(), "2026-11-21T10:00:00Z", claim=1, files=files, warcs=(warc,)))
+    opened = min(_timed(workspace.state) for _ in range(3))
+    folded = LogState(workspace.log)
+
+    def fold() -> None:
+        for entry in workspace.log.entries():
+            folded.fold(entry)
+
+    snapshot = workspace.storage.size(snapshot_path(entries // 100 * 100)) or 0
+    return {
+        "entries": entries,
+        "open_ms": round(1e3 * opened, 1),
+        "open_without_snapshot_ms": round(1e3 * _timed(fold), 1),
+        "look_for_new_us": round(1e6 * _timed(lambda: [state.refresh() for _ in range(1_000)]) / 1_000, 1),
+        "snapshot_bytes": snapshot,
+    }
+
+
 def _pages(limit: int) -> Iterator[tuple[Visit, Page, UrlRow]]:
     """Every n-th page of the six sites, as the worker would hand it on."""
     files = [(site, path) for site in lay_sites() for path in sorted(site.root.rglob("*.html"))]
@@ -150,6 +285,12 @@ def _timed(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
+
+
+def _own_peak_mib() -> float:
+    """The high-water mark of this program; `ru_maxrss` also tells that of the one that started it."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
 def _peak_mib() -> float:

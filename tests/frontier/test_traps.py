@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from lycosa.frontier.trap_group import PrefixRule
+from lycosa.frontier.trap_group import PROVEN, Group, PrefixRule
 from lycosa.frontier.traps import MAX_GROUPS, MAX_PROBES, PROBE_AFTER, PrefixBook, explain
 from lycosa.page.parse import parse_page
 from lycosa.text.digest import simhash, text_digest
@@ -78,7 +78,7 @@ def test_a_trap_costs_a_few_fetches(name: str) -> None:
     for number in range(200):
         assert visit(book, f"/real/story-{number}", prose(number))
     pages = make()
-    assert fetched(book, pages) <= ENOUGH + (40 if name == "made-up folders" else 0) + MAX_PROBES
+    assert fetched(book, pages) <= ENOUGH + (12 if name == "made-up folders" else 0) + MAX_PROBES
     assert book.refused[rule] > len(pages) * 0.4
     assert visit(book, "/real/another", prose("another")), "what is beside a trap stays open"
 
@@ -103,6 +103,16 @@ def test_a_trap_without_end_is_given_up() -> None:
     assert fetched(book, [(f"/all/x{number}", SAME) for number in range(20_000)]) <= ENOUGH + MAX_PROBES
     allowance = book.allowance("/all/x")
     assert (allowance.admit, allowance.rule, allowance.group, allowance.share) == (False, "near_identical", "/all/*", 0.0)
+
+
+def test_a_narrow_group_is_judged_by_itself_once_it_is_proven() -> None:
+    book = PrefixBook()
+    book.groups["/a/"] = Group(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
+    book.groups["/a/b/*"] = Group(novel=PROVEN - 1)
+    assert not book.allowance("/a/b/c").admit
+    book.groups["/a/b/*"].novel = PROVEN
+    assert book.allowance("/a/b/c").admit
+    assert not book.allowance("/a/d/c").admit
 
 
 def test_soft_404s() -> None:
@@ -169,7 +179,7 @@ def test_a_group_half_of_which_is_new_keeps_nearly_all_of_it() -> None:
 
 
 def test_mirrors_side_by_side_are_let_live() -> None:
-    pages = [(f"/doc/{mirror}/chapter-{prose(number, 1, 1)}", prose(number)) for number in range(40) for mirror in "abcdefghij"]
+    pages = [(f"/doc/{mirror}/chapter-{prose(number, 1, 1)}", prose(number)) for number in range(40) for mirror in "abcdefghijklmnop"]
     assert fetched(PrefixBook(), pages) == len(pages)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 from datetime import UTC, datetime
 
@@ -165,6 +166,16 @@ def test_gzip_is_bounded_and_tolerant() -> None:
     assert len(bounded.entries) == 3000
     assert "too_large" in bounded.faults
     assert read(b"\x1f\x8b\x08broken").kind == "none"
+
+
+def test_a_gzip_bomb_costs_no_more_than_the_bound() -> None:
+    bomb = gzip.compress(bytes(60_000_000))
+    tracemalloc.start()
+    try:
+        read(bomb, max_bytes=100_000)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_who_may_speak_for_a_host() -> None:

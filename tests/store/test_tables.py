@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lycosa.core.records import Alternate, HostRow, Link, Page, RobotsEntry, UrlId, UrlRow, UrlState, Visit
 from lycosa.store.rows import found_row, host_record, host_row, match_row, page_row, url_record, url_row, visit_row
 from lycosa.store.schema import PAGES, SORT, TABLES, VISITS
-from lycosa.store.tables import GROUP_BYTES, Buffers, LinksBuffer, TableBuffer, polars_schema, write_table
+from lycosa.store.tables import PASSING_GROUP_BYTES, Buffers, LinksBuffer, TableBuffer, polars_schema, write_table
 
 _texts = st.text(max_size=8)
 _u64 = st.integers(0, 2**64 - 1)
@@ -154,7 +154,7 @@ def test_links_take_plain_rows_too() -> None:
     assert buffer.rows == 2
 
 
-@pytest.mark.parametrize(("characters", "expected"), [(10, 500), (100_000, GROUP_BYTES // 200_000), (20_000_000, 1)])
+@pytest.mark.parametrize(("characters", "expected"), [(10, 500), (100_000, PASSING_GROUP_BYTES // 200_000), (20_000_000, 1)])
 def test_row_groups_of_pages_are_small_and_smaller_when_pages_are_large(tmp_path: Path, characters: int, expected: int) -> None:
     count = 1_100 if characters < 100_000 else 90 if characters < 1_000_000 else 2
     buffers = Buffers()

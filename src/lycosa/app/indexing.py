@@ -13,8 +13,8 @@ from lycosa.index.indexer import Indexer
 class IndexFollower:
     """Updates the index `settings.interval` after a commit, with all that was committed until then, and once more at the end.
 
-    A crawl that is over before that is indexed in one go, which makes fewer segments and publishes once: 3 % of the CPU of one that
-    takes a few seconds (python-doc). An error of the indexer does not stop the crawl: it is kept in `error` and raised by `finish`.
+    So a crawl that is over before that is indexed in one go: fewer segments, one generation. An error of the indexer does not
+    stop the crawl: it is kept in `error` and raised by `finish`.
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:

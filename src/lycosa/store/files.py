@@ -16,10 +16,10 @@ from polars.io.plugins import register_io_source
 from lycosa.store.schema import SORT, Table
 from lycosa.store.state import LiveFile
 from lycosa.store.storage import LocalStorage
-from lycosa.store.tables import group_rows, polars_schema
+from lycosa.store.tables import GROUP_BYTES, group_rows, polars_schema
 
 ENTRY = "entry"
-_FEWEST_ROWS = 64  # of a block: less only costs time
+_FEWEST_ROWS = 16  # of a block: less only costs time
 _UNPACKED = 6  # bytes in memory for one in a file, about; only for the first block of each file
 _LEVEL = 3  # zstd; urls: 5 % smaller than level 1 and 5 % slower to write
 
@@ -82,9 +82,9 @@ def in_key_order(
                 cursor.read()
 
 
-def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, most_rows: int | None = None) -> int:
-    """Write frames, which come in key order, to one Parquet file as they come; returns the rows. Not synced. `most_rows` of a
-    row group, if fewer than the table's.
+def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, group_bytes: int = GROUP_BYTES) -> int:
+    """Write frames, which come in key order, to one Parquet file as they come; returns the rows. Not synced. `group_bytes`: the
+    most that a row group holds in memory.
 
     Raises:
         whatever the frames' iterator raises, and OSError.
@@ -115,7 +115,7 @@ def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, most_row
             compression="zstd",
             compression_level=_LEVEL,
             statistics=True,
-            row_group_size=group_rows(first, table, most_rows),
+            row_group_size=group_rows(first, table, group_bytes),
             maintain_order=True,
         )
     except pl.exceptions.PolarsError:

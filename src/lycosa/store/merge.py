@@ -27,7 +27,7 @@ from lycosa.store.rank import not_outranked
 from lycosa.store.schema import TABLES, Table
 from lycosa.store.state import LiveFile, LogState
 from lycosa.store.storage import LocalStorage
-from lycosa.store.tables import PASSING_ROWS
+from lycosa.store.tables import GROUP_BYTES, PASSING_GROUP_BYTES
 from lycosa.store.workspace import Workspace
 
 LOCK = f"{RUN}/merge.lock"
@@ -199,8 +199,8 @@ class _Fold:
         folder = os.path.dirname(path)
         self._storage.make_folder(folder)
         try:
-            most = None if self._plan.into_base else PASSING_ROWS
-            rows = write_rows(self._storage.path(path), _chain(first, frames), self._table, most)
+            group_bytes = GROUP_BYTES if self._plan.into_base else PASSING_GROUP_BYTES
+            rows = write_rows(self._storage.path(path), _chain(first, frames), self._table, group_bytes)
         except BaseException:
             self._storage.remove(path)  # the disk may be full
             raise

@@ -23,8 +23,9 @@ from lycosa.store.schema import SORT, TABLES, Table
 GROUP_BYTES = 8 * 2**20
 """A row group holds at most about this much, in memory: a reader of large pages holds one or two of them."""
 
-PASSING_ROWS = 10_000
-"""Most rows in a row group of a file that will be folded into another one before long: a merge unpacks a group at a time."""
+PASSING_GROUP_BYTES = 2**19
+"""The same of a file that will be folded into another one before long: a merge holds a part of a group of each of its files, and
+unpacks a group for each part."""
 
 _TYPES: dict[str, pl.DataType] = {
     "u16": pl.UInt16(),
@@ -201,15 +202,14 @@ class Buffers:
 def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
     """Write rows of a table to a Parquet file, sorted by `SORT` (stable); not synced."""
     ordered = frame.sort(SORT, maintain_order=True)
-    ordered.write_parquet(
-        path, compression="zstd", compression_level=1, statistics=True, row_group_size=group_rows(ordered, table, PASSING_ROWS)
-    )
+    rows = group_rows(ordered, table, PASSING_GROUP_BYTES)
+    ordered.write_parquet(path, compression="zstd", compression_level=1, statistics=True, row_group_size=rows)
 
 
-def group_rows(frame: pl.DataFrame, table: Table, most_rows: int | None = None) -> int:
-    """How many rows such as these go into one row group."""
-    fitting = GROUP_BYTES * frame.height // max(1, int(frame.estimated_size()))
-    return max(1, min(most_rows or table.group_rows, table.group_rows, fitting))
+def group_rows(frame: pl.DataFrame, table: Table, group_bytes: int = GROUP_BYTES) -> int:
+    """How many rows such as these go into one row group of at most `group_bytes` in memory."""
+    fitting = group_bytes * frame.height // max(1, int(frame.estimated_size()))
+    return max(1, min(table.group_rows, fitting))
 
 
 def _frame(rows: list[Row], schema: dict[str, pl.DataType]) -> pl.DataFrame:
