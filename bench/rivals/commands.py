@@ -41,7 +41,7 @@ def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
     workspace = str(folder / "workspace")
     return [
         *(str(program), "-w", workspace, "crawl", *seeds),
-        *("--delay", "0", "--quiet", "--json", "--set", f"fetch.connections={CONCURRENCY}"),
+        *("--delay", "0", "--quiet", "--json", "--set", f"fetch.connections={CONCURRENCY}", "--set", "collection.media_types=*"),
     ]
 
 

@@ -46,7 +46,7 @@ class KilledCrawl:
 def crawl_command(workspace: Path, seed: str, delay: str) -> list[str]:
     """Small commits, so that kills fall before, within and after them."""
     commits = ("crawl.commit_pages=25", "crawl.commit_interval=300ms", "index.interval=200ms")
-    settings = (*commits, "collection.courtesy_factor=0", "crawl.patience=1s")
+    settings = (*commits, "collection.courtesy_factor=0", "collection.media_types=*", "crawl.patience=1s")
     overrides = [part for setting in settings for part in ("--set", setting)]
     return [str(LYCOSA), "-w", str(workspace), *overrides, "crawl", seed, "--delay", delay, "--json", "--quiet"]
 

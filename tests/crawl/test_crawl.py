@@ -376,7 +376,7 @@ def test_a_depth_that_fell_is_walked_again_by_the_next_call(serve: ServeWeb, run
 
     how: dict[str, object] = {"scope": "any", "depth": 4, "connections_per_host": 4}
     with monkeypatch.context() as broken:
-        broken.setattr("lycosa.app.crawling.find_again", end)
+        broken.setattr("lycosa.app.session.find_again", end)
         with pytest.raises(Ended):
             run(web.url(), web.url("/named.html", host=2), **how)
     assert "/v.html" not in Crawled(root.parent / "workspace", None).pages()  # type: ignore[arg-type]

@@ -6,9 +6,8 @@ import pytest
 
 from lycosa.core.config import Collection
 from lycosa.core.errors import UrlError
-from lycosa.core.records import Link, UrlId, UrlRow
+from lycosa.core.records import Link, UrlRow
 from lycosa.crawl.links import LinkGate
-from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.known import KnownUrls
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
@@ -21,32 +20,27 @@ class Gate:
 
     def __init__(self, **settings: object) -> None:
         collection = Collection.model_validate(settings)
-        self.admitted: list[str] = []
-        self.changed: list[tuple[str, int]] = []
-        self.fallen: list[tuple[str, int]] = []
-        self.frontier = Frontier()
+        self.rows: dict[str, UrlRow] = {}
+        self.risen: list[tuple[str, int]] = []
         self.gate = LinkGate(
             collection,
             ["http://h/"],
             domains=DOMAINS,
             identifier=Identifier(DOMAINS, 64),
-            frontier=self.frontier,
             known=KnownUrls(),
-            admitted=lambda row: self.admitted.append(row.id.url),
-            changed=lambda row: self.changed.append((row.id.url, row.depth)),
-            fallen=self._fell,
+            admitted=self._admitted,
+            risen=lambda identity, depth: self.risen.append((identity.url, depth)),
         )
         self.gate.seed("http://h/", 0)
-        self.source = self.take()
+        self.source = self.rows["http://h/"]
 
-    def _fell(self, identity: UrlId, depth: int) -> None:
-        self.fallen.append((identity.url, depth))
+    @property
+    def admitted(self) -> list[str]:
+        return list(self.rows)
 
-    def take(self) -> UrlRow:
-        row = self.frontier.next(0)
-        assert row is not None
-        self.frontier.finished(row.id.host_key, 0, 0)
-        return row
+    def _admitted(self, row: UrlRow) -> None:
+        assert row.id.url not in self.rows
+        self.rows[row.id.url] = row
 
     def follow(self, *links: Link, depth: int = 0) -> None:
         self.source.depth = depth
@@ -90,39 +84,24 @@ def test_depth_limit_is_not_remembered_against_a_shorter_way() -> None:
     assert dict(gate.gate.take_refused()) == {"depth": 1}
 
 
-def test_a_shorter_way_lowers_what_waits_and_reports_what_was_visited() -> None:
-    gate = Gate()
-    gate.follow(link("http://h/waits"), link("http://h/done"), depth=4)
-    rows = [gate.take(), gate.take()]
-    done = next(row for row in rows if row.id.url.endswith("done"))
-    waits = next(row for row in rows if row.id.url.endswith("waits"))
-    gate.frontier.add(waits)
-    gate.follow(link("http://h/waits"), link("http://h/done"), depth=1)
-    assert gate.changed == [("http://h/waits", 2)]
-    assert gate.fallen == [("http://h/done", 2)]
-    assert done.depth == 5
-    gate.follow(link("http://h/waits"), link("http://h/done"), depth=3)  # a longer way changes nothing
-    assert len(gate.changed) == len(gate.fallen) == 1
-
-
-def test_a_url_in_flight_takes_the_lesser_depth_at_once() -> None:
+def test_a_shorter_way_to_a_known_url_is_reported_once() -> None:
     gate = Gate()
     gate.follow(link("http://h/x"), depth=4)
-    row = gate.take()
-    gate.gate.in_flight[row.id.url_key] = row
-    gate.follow(link("http://h/x"), depth=0)
-    assert row.depth == 1
-    assert gate.fallen == []
+    gate.follow(link("http://h/x"), depth=1)
+    assert gate.risen == [("http://h/x", 2)]
+    gate.follow(link("http://h/x"), depth=3)  # a longer way changes nothing
+    gate.follow(link("http://h/x"), depth=1)
+    assert gate.risen == [("http://h/x", 2)]
 
 
 def test_a_redirect_keeps_depth_and_remembers_where_it_began() -> None:
     gate = Gate()
     gate.follow(link("http://h/a"), depth=2)
-    first = gate.take()
+    first = gate.rows["http://h/a"]
     gate.gate.redirect(first, "http://h/b", 0)
-    second = gate.take()
+    second = gate.rows["http://h/b"]
     gate.gate.redirect(second, "http://h/c", 0)
-    third = gate.take()
+    third = gate.rows["http://h/c"]
     assert [(row.depth, row.redirects, row.redirect_from, row.referrer) for row in (first, second, third)] == [
         (3, 0, "", "http://h/"),
         (3, 1, "http://h/a", "http://h/a"),

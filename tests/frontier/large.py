@@ -196,6 +196,14 @@ def _urls(hosts: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
         etag=pl.lit(""),
         last_modified=pl.lit(""),
         digest=pl.lit(""),
+        text_digest=pl.lit(0),
+        captured_at=pl.lit(None),
+        record_id=pl.lit(""),
+        importance=pl.lit(0.0),
+        change_rate=pl.lit(0.0),
+        claim=pl.lit(0.0),
+        silence=pl.lit(0.0),
+        history=pl.lit([], dtype=pl.List(pl.Float64)),
     )
 
 

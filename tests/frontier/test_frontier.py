@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.records import HostRow, UrlId, UrlRow
+from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.frontier import Frontier
 
 
@@ -17,6 +18,13 @@ def host_row(host: int) -> HostRow:
     return HostRow(f"h{host}", 0, host, f"h{host}", 0)
 
 
+def take(frontier: Frontier, now: int) -> UrlRow | None:
+    """The one row that is due, or None."""
+    rows = frontier.next(now)
+    assert len(rows) < 2
+    return rows[0] if rows else None
+
+
 def test_breadth_first_within_a_host() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
@@ -24,7 +32,7 @@ def test_breadth_first_within_a_host() -> None:
         frontier.add(url_row(1, number, depth))
     order = []
     now = 1
-    while (row := frontier.next(now)) is not None:
+    while (row := take(frontier, now)) is not None:
         order.append((row.depth, row.id.url_key - 1_000_000))
         frontier.finished(1, now, 10)
         now += 10
@@ -37,18 +45,18 @@ def test_a_host_is_left_alone_for_its_pause_while_others_go_on() -> None:
         frontier.open_host(host_row(host))
         frontier.add(url_row(host, 1))
         frontier.add(url_row(host, 2))
-    first, second = frontier.next(0), frontier.next(0)
+    first, second = take(frontier, 0), take(frontier, 0)
     assert {first.id.host_key, second.id.host_key} == {1, 2}  # type: ignore[union-attr]
-    assert frontier.next(0) is None
+    assert take(frontier, 0) is None
     frontier.finished(1, 0, 500)
     frontier.finished(2, 0, 100)
-    assert frontier.next(99) is None
+    assert take(frontier, 99) is None
     assert frontier.next_time() == 100
-    row = frontier.next(100)
+    row = take(frontier, 100)
     assert row is not None
     assert row.id.host_key == 2
-    assert frontier.next(499) is None
-    assert frontier.next(500) is not None
+    assert take(frontier, 499) is None
+    assert take(frontier, 500) is not None
 
 
 def test_a_retry_waits_for_its_time_and_does_not_stop_its_host() -> None:
@@ -57,16 +65,16 @@ def test_a_retry_waits_for_its_time_and_does_not_stop_its_host() -> None:
     failing = url_row(1, 1)
     frontier.add(failing)
     frontier.add(url_row(1, 2, depth=3))
-    assert frontier.next(0) is failing
+    assert take(frontier, 0) is failing
     frontier.add(failing, not_before=1000)
     frontier.finished(1, 0, 10)
-    other = frontier.next(10)
+    other = take(frontier, 10)
     assert other is not None
     assert other.id.url_key == 1_000_002
     frontier.finished(1, 10, 10)
-    assert frontier.next(999) is None
+    assert take(frontier, 999) is None
     assert frontier.next_time() == 1000
-    assert frontier.next(1000) is failing
+    assert take(frontier, 1000) is failing
 
 
 def test_less_depth_moves_a_waiting_url_forward_and_leaves_no_second_copy() -> None:
@@ -78,39 +86,39 @@ def test_less_depth_moves_a_waiting_url_forward_and_leaves_no_second_copy() -> N
     deep.depth = 1
     frontier.add(deep)
     assert len(frontier) == 2
-    assert frontier.next(0) is deep
+    assert take(frontier, 0) is deep
     frontier.add(deep, not_before=50)  # it failed: the old entry of depth 5 must not bring it back early
     frontier.finished(1, 0, 1)
-    assert frontier.next(1) is shallow
+    assert take(frontier, 1) is shallow
     frontier.finished(1, 1, 1)
-    assert frontier.next(49) is None
-    assert frontier.next(50) is deep
+    assert take(frontier, 49) is None
+    assert take(frontier, 50) is deep
 
 
 def test_a_held_host_waits_until_it_is_released() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     frontier.add(url_row(1, 1))
-    row = frontier.next(0)
+    row = take(frontier, 0)
     assert row is not None
     frontier.hold(1)
-    frontier.put_back(row)
-    assert frontier.next(10) is None
+    frontier.put_back((row,))
+    assert take(frontier, 10) is None
     assert frontier.next_time() is None
-    frontier.start(1)
+    frontier.start(1, 10)
     frontier.finished(1, 10, 5)
     frontier.release(1)
-    assert frontier.next(14) is None
-    assert frontier.next(15) is row
+    assert take(frontier, 14) is None
+    assert take(frontier, 15) is row
 
 
 def test_removed_urls_are_not_given() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     frontier.add(url_row(1, 1))
-    assert frontier.remove(1_000_001) is not None
-    assert frontier.remove(1_000_001) is None
-    assert frontier.next(0) is None
+    assert frontier.remove("default", 1, 1_000_001) is not None
+    assert frontier.remove("default", 1, 1_000_001) is None
+    assert take(frontier, 0) is None
     assert len(frontier) == 0
 
 
@@ -120,7 +128,7 @@ def test_removed_urls_are_not_given() -> None:
     st.integers(1, 20),
 )
 def test_every_url_comes_once_and_pauses_hold(urls: list[tuple[int, int, int]], per_host: int, pause: int) -> None:
-    frontier = Frontier(per_host)
+    frontier = Frontier(Clocks(ClockRules(per_host, per_host)))
     for number, (host, depth, not_before) in enumerate(urls):
         frontier.open_host(host_row(host))
         frontier.add(url_row(host, number, depth), not_before)
@@ -133,7 +141,7 @@ def test_every_url_comes_once_and_pauses_hold(urls: list[tuple[int, int, int]], 
             busy.remove((end, host))
             frontier.finished(host, now, pause)
             free_at[host] = now + pause
-        while (row := frontier.next(now)) is not None:
+        while (row := take(frontier, now)) is not None:
             host = row.id.host_key
             assert now >= free_at.get(host, 0)
             assert sum(entry[1] == host for entry in busy) < per_host

@@ -109,6 +109,7 @@ def test_zero_is_never_and_becomes_null_but_only_in_times() -> None:
         "not_before",
         "first_seen_at",
         "visited_at",
+        "captured_at",
         "redirect_from",
     }
 
@@ -173,7 +174,7 @@ def test_row_groups_of_pages_are_small_and_smaller_when_pages_are_large(tmp_path
 def test_a_row_of_the_wrong_length_is_refused() -> None:
     buffer = TableBuffer("urls")
     buffer.add((1, 2, 3))
-    with pytest.raises(ValueError, match="a row has 3 values, the table has 23 columns"):
+    with pytest.raises(ValueError, match="a row has 3 values, the table has 31 columns"):
         buffer.frame()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lycosa.app.session import REPARSED
 from lycosa.core.config import Config
 from lycosa.crawl.reparse import Reparsed, reparse
 from lycosa.crawl.understand import Reader
@@ -9,9 +10,6 @@ from lycosa.fetch.robots import product_token
 from lycosa.index.indexer import Indexer
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
-
-REPARSED = "reparsed"
-"""A mark in a collection's settings: the next crawl looks for links that the older parser did not see."""
 
 
 def reparse_workspace(root: str, config: Config, collection: str | None, since_ms: int | None, worker: str) -> Reparsed:

@@ -83,6 +83,8 @@ def encode(exchange: Exchange, visit: Visit, wire: Wire, revisit_of: Revisited |
         rest["error_text"] = exchange.error_text
     if exchange.first_byte_ms:
         rest["first_byte_ms"] = exchange.first_byte_ms
+    if exchange.connect_ms:
+        rest["connect_ms"] = exchange.connect_ms
     if wire.request_line:
         rest["request_line"] = wire.request_line
     if wire.status_line:
@@ -120,6 +122,7 @@ def decode(block: bytes, request_head: bytes, response_head: bytes, body: bytes)
             error_text=rest.get("error_text", ""),
             truncated=rest.get("truncated", visit.truncated),
             first_byte_ms=rest.get("first_byte_ms", 0),
+            connect_ms=rest.get("connect_ms", 0),
         )
         for name in _BYTES:
             if name in rest:

@@ -88,7 +88,7 @@ class FetchSettings(_Section):
 class CrawlSettings(_Section):
     """How a worker runs: when it commits, when a crawl counts as finished."""
 
-    patience: DurationMs = Field(60_000, ge=0, description="`crawl` ends when nothing is due or in flight now or within this time.")
+    patience: DurationMs = Field(120_000, ge=0, description="`crawl` ends when nothing is due or in flight now or within this time.")
     commit_pages: int = Field(5_000, ge=1, description="Commit after this many exchanges.")
     commit_interval: DurationMs = Field(30_000, ge=100, description="Commit at least this often while there is something to commit.")
     commit_text: SizeBytes = Field(16 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
@@ -171,6 +171,9 @@ class Collection(_Section):
         description="The pause is at least this many times the duration of the last transfer (Scooter's rule).",
     )
     max_delay: DurationMs = Field(600_000, ge=0, description="Longest pause that delay and courtesy_factor may lead to.")
+    backoff: DurationMs = Field(
+        60_000, ge=0, description="Pause after a host's first failure (no answer, 429, 503); doubled with each further one, up to a day."
+    )
     connections: int = Field(30, ge=1, description="Connections at once for this collection.")
     connections_per_host: int = Field(1, ge=1, le=16, description="Connections at once to one host.")
     max_pages: int | None = Field(None, ge=0, description="Pages this collection may ever hold.")

@@ -146,4 +146,6 @@ class Exclusion(StrEnum):
     DEPTH = "depth"
     REDIRECT_LIMIT = "redirect_limit"
     ADDRESS = "address_refused"
+    OPERATOR = "excluded"  # the operator's list, or `lycosa exclude`
+    MEDIA_TYPE = "media_type"  # the headers say that it is not of the collection's media types
     PARSE_CRASHED = "parse_crashed"

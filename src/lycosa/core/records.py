@@ -7,9 +7,11 @@ what the code hands around.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+from zlib import crc32
 
 
 class UrlId(NamedTuple):
@@ -120,12 +122,16 @@ class Page:
 
 @dataclass(slots=True, frozen=True)
 class Request:
-    """One exchange to be made. `token` is the caller's own and comes back untouched."""
+    """One exchange to be made. `token` is the caller's own and comes back untouched.
+
+    `unwanted` is asked about the Content-Type of a large answer; true ends the transfer (the body stays empty).
+    """
 
     url: str
     kind: str = VisitKind.PAGE
     headers: tuple[tuple[str, str], ...] = ()  # further request headers, e.g. If-None-Match
     token: object = None
+    unwanted: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -148,8 +154,11 @@ class Exchange:
     status: int = 0  # 0: no answer
     error: str = ""  # a FetchError value, or ""
     error_text: str = ""  # for people: what libcurl said
-    truncated: str = ""  # "" | "length" | "time" | "disconnect" | "decoded" (WARC-Truncated vocabulary plus decoded)
-    first_byte_ms: int = 0
+    truncated: str = (
+        ""  # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded" (not of WARC's vocabulary)
+    )
+    first_byte_ms: int = 0  # from the start to the first byte
+    connect_ms: int = 0  # of it, until the request was sent: looking up the name, connecting, TLS
     token: object = None
 
 
@@ -213,6 +222,29 @@ class UrlRow:
     etag: str = ""
     last_modified: str = ""
     digest: str = ""
+    text_digest: int = 0  # xxh3_64 of the text at the last visit; 0: no text
+    captured_at: int = 0  # when the payload was last archived whole
+    record_id: str = ""  # of that capture: what a revisit record refers to
+    importance: float = 0.0  # how much the page matters; 0: not known
+    change_rate: float = 0.0  # changes a day, estimated; 0: not known
+    claim: float = 0.0  # chance that it changed since its last visit, as a sitemap or feed says
+    silence: float = 0.0  # chance that the silence of sitemaps and feeds means no change
+    history: tuple[float, ...] = ()  # what the visits said of its changes (`lycosa.frontier.change_rate.ChangeStats`)
+
+    @property
+    def key(self) -> int:
+        """The row's key within its collection: the URL's, another one for each operation."""
+        return self.id.url_key if not self.operation else operation_key(self.id.url_key, self.operation)
+
+
+def operation_key(url_key: int, operation: str) -> int:
+    """The key of a URL's row for an operation; reversible, so that equal keys stay as rare as they are."""
+    return url_key ^ operation_mask(operation)
+
+
+def operation_mask(operation: str) -> int:
+    """What an operation's keys differ by: 64 bits, 0 for plain crawling."""
+    return crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF if operation else 0
 
 
 class RobotsEntry(NamedTuple):

@@ -6,11 +6,11 @@ A batch is cut by taking the next one; the exchanges of a batch are exactly thos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from lycosa.archive.cdxj import write_cdxj
-from lycosa.archive.writer import WarcWriter
+from lycosa.archive.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
 from lycosa.store.claim import Claim, DataFolder
 from lycosa.store.tables import Buffers
@@ -29,23 +29,28 @@ class Batch:
         self._warc: WarcWriter | None = None
         self._buffers = Buffers()
         self._archived: list[Visit] = []
-        self._urls: dict[tuple[int, int], UrlRow] = {}
+        self._urls: dict[int, dict[tuple[str, str, int], UrlRow]] = {}  # by host
+        self.url_rows = 0
         self._hosts: dict[int, HostRow] = {}
         self.counters: Counter[str] = Counter()
         self.exchanges = 0
         self.text_bytes = 0
         self.orphans_used: list[str] = []
+        self.inbox: list[str] = []
 
     @property
     def empty(self) -> bool:
-        return not (self.exchanges or self._urls or self._hosts or self.orphans_used)
+        return not (self.exchanges or self._urls or self._hosts or self.orphans_used or self.inbox)
 
-    def archive(self, exchange: Exchange, visit: Visit) -> None:
-        """Append to the open WARC; when this returns the exchange survives kill -9. Fills the visit's archive fields."""
+    def archive(self, exchange: Exchange, visit: Visit, revisit_of: RevisitTarget | None = None) -> None:
+        """Append to the open WARC; when this returns the exchange survives kill -9. Fills the visit's archive fields.
+
+        `revisit_of`: the earlier capture whose payload this is; the body is not written again.
+        """
         if self._warc is None:
             folder = self._open_folder()
             self._warc = WarcWriter(Path(folder.absolute) / WARC_NAME, relative_path=f"{folder.relative}/{WARC_NAME}", info=self._info)
-        self._warc.append(exchange, visit)
+        self._warc.append(exchange, visit, revisit_of=revisit_of)
         self._archived.append(visit)
         self.exchanges += 1
 
@@ -54,9 +59,11 @@ class Batch:
         self.counters["visits"] += 1
         self.counters["bytes"] += visit.content_length
 
-    def add_page(self, visit: Visit, page: Page, redirect_from: str) -> None:
+    def add_page(self, visit: Visit, page: Page, redirect_from: str, *, links: bool = True) -> None:
+        """A page of one collection. Its links are the exchange's: `links` only with the first of several collections."""
         self._buffers.add_page(visit, page, redirect_from)
-        self._buffers.links.add_links(visit, page.links)
+        if links:
+            self._buffers.links.add_links(visit, page.links)
         self.text_bytes += len(page.text) + len(page.main_text)
         self.counters["pages"] += 1
 
@@ -66,15 +73,35 @@ class Batch:
 
     def change_url(self, row: UrlRow) -> None:
         """The row stands in the commit as it is when the batch is cut."""
-        self._urls[(row.id.host_key, row.id.url_key)] = row
+        of_host = self._urls.get(row.id.host_key)
+        if of_host is None:
+            of_host = self._urls[row.id.host_key] = {}
+        key = (row.collection, row.operation, row.id.url_key)
+        self.url_rows += key not in of_host
+        of_host[key] = row
+
+    def urls_of(self, host_key: int) -> Collection[UrlRow]:
+        """The rows of one host's URLs that this batch holds."""
+        of_host = self._urls.get(host_key)
+        return of_host.values() if of_host else ()
+
+    def url(self, host_key: int, collection: str, operation: str, url_key: int) -> UrlRow | None:
+        """The row of a URL, if this batch holds it."""
+        of_host = self._urls.get(host_key)
+        return of_host.get((collection, operation, url_key)) if of_host else None
+
+    def host(self, host_key: int) -> HostRow | None:
+        """The row of a host, if this batch holds it."""
+        return self._hosts.get(host_key)
 
     def change_host(self, row: HostRow) -> None:
         self._hosts[row.host_key] = row
 
     def cut(self) -> None:
         """Fix the rows of URLs and hosts as they are now: what changes later belongs to the next batch."""
-        for url in self._urls.values():
-            self._buffers.add_url(url)
+        for of_host in self._urls.values():
+            for url in of_host.values():
+                self._buffers.add_url(url)
         for host in self._hosts.values():
             self._buffers.add_host(host)
 
@@ -92,7 +119,13 @@ class Batch:
             cdxj = f"{folder.relative}/{CDXJ_NAME}"
             write_cdxj(Path(folder.absolute) / CDXJ_NAME, self._archived, record_types=self._warc.record_types)
         return self._claim.commit(
-            folder, self._buffers.mapping(), warc=warc, cdxj=cdxj, orphans_used=tuple(self.orphans_used), counters=self.counters
+            folder,
+            self._buffers.mapping(),
+            warc=warc,
+            cdxj=cdxj,
+            orphans_used=tuple(self.orphans_used),
+            inbox=tuple(self.inbox),
+            counters=self.counters,
         )
 
     def abandon(self) -> None:

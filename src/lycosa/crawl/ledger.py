@@ -1,191 +1,285 @@
-"""The ledger: what a worker knows of its collection, and what every exchange makes of it.
+"""The ledger: what a worker knows of its collections, hosts and URLs, and every change of it.
 
-Archive first, then act: `absorb` appends the exchange to the open WARC before it changes anything, so whatever the rows say
-can be made again from the archive. Live exchanges and replayed ones take the same way.
+What an exchange means is read in `lycosa.crawl.absorb`; here is what may change and what has to happen with it: every changed
+row goes into the batch, a URL stands in exactly one state, and what the tables cannot show yet is found in the batches.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Collection, Config
-from lycosa.core.errors import Exclusion, FetchError, Refusal
-from lycosa.core.records import Exchange, UrlId, UrlRow, UrlState, Visit, VisitKind
+from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
+from lycosa.crawl.assignment import Assignment, recrawl_rules
 from lycosa.crawl.batch import Batch
-from lycosa.crawl.links import LinkGate, redirect_link
-from lycosa.crawl.outcome import Outcome, Verdict, judge
+from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
-from lycosa.crawl.robots import MAX_HOPS, RobotsKeeper
-from lycosa.crawl.understand import Reader, Understand
-from lycosa.crawl.visits import build_visit
-from lycosa.fetch.decode import Headers, parse_head
-from lycosa.fetch.guard import is_public
-from lycosa.fetch.robots import product_token
-from lycosa.frontier.frontier import Frontier
+from lycosa.crawl.robots import RobotsKeeper
+from lycosa.crawl.screen import FREE_SUSPECTS, PUT_OFF_MS, Excluded, Screen, TrapKeeper
+from lycosa.frontier.clocks import ClockRules, Clocks
+from lycosa.frontier.directory import HostDirectory
+from lycosa.frontier.frontier import Frontier, HostQueue, Order
 from lycosa.frontier.known import KnownUrls
-from lycosa.frontier.politeness import Pace, backoff_ms, pause_ms
+from lycosa.frontier.politeness import Pace
+from lycosa.frontier.reserve import Pending, Reserve
+from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.claim import Claim
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
-from lycosa.url.normalise import LinkResolver
-from lycosa.url.scope import url_origin
-
-_LATENCY_WEIGHT = 0.2
-
-_public = lru_cache(4_096)(is_public)
 
 
 @dataclass(slots=True)
 class Task:
-    """One fetch on its way. `row` is None for a robots.txt; `origin` is whose robots.txt it is about."""
+    """One fetch on its way. `rows` are the URL's rows, one a collection; empty for a robots.txt. `origin` is whose
+    robots.txt it is about."""
 
     identity: UrlId
-    row: UrlRow | None
+    rows: tuple[UrlRow, ...]
     origin: str
     kind: VisitKind
     attempt: int = 1
     hop: int = 0
 
+    @property
+    def key(self) -> int:
+        """The key of its rows, which all are of one operation."""
+        return self.rows[0].key if self.rows else 0
+
+
+@dataclass(slots=True, frozen=True)
+class Job:
+    """A collection to be worked, with all its seeds, those of earlier calls included."""
+
+    collection: Collection
+    seeds: tuple[str, ...]
+
 
 class Ledger:
-    """One collection's frontier, robots, rows and counters. Not for several threads at once.
+    """Frontier, reserve, robots, rows and counters of one worker. Not for several threads at once.
 
-    `urgent` holds robots files that have to be fetched before the pages of their host; `fallen` the visited URLs that turned
-    out to lie at less depth; `batch` is what the next commit will hold.
+    `urgent` holds what has to be fetched before the pages of its host (robots files); `batch` is what the next commit will
+    hold, `cut` what the commit that is being written holds; `in_flight` the rows of URLs being fetched, by URL key.
     """
 
     def __init__(
         self,
         claim: Claim,
         config: Config,
-        collection: Collection,
-        seeds: Iterable[str],
+        jobs: Sequence[Job],
         *,
         domains: Domains,
         partitions: int,
         clock: Clock,
         info: dict[str, str],
+        folder: str | None = None,
+        excluded: Excluded | None = None,
     ) -> None:
-        self.collection = collection
-        self.frontier = Frontier(collection.connections_per_host)
-        self.known = KnownUrls()
+        """`folder`: where what would outgrow memory is kept, in files without names; None: in memory."""
+        settings = config.crawl
+        collections = [job.collection for job in jobs]
+        orders = {each.name: Order(STRATEGIES[each.strategy], each.priority) for each in collections}
+        self.config = config
+        self._folder = folder
+        self.clock = clock
+        self.domains = domains
         self.identifier = Identifier(domains, partitions)
-        self.gate = LinkGate(
-            collection,
-            seeds,
-            domains=domains,
-            identifier=self.identifier,
-            frontier=self.frontier,
-            known=self.known,
-            admitted=self._url_admitted,
-            changed=self._url_changed,
-            fallen=self._url_fell,
+        self.frontier = Frontier(Clocks(ClockRules.strictest(collections), clock.monotonic_ms()), orders)
+        self.reserve = Reserve(
+            self.frontier,
+            HostDirectory(folder),
+            rules={each.name: recrawl_rules(each) for each in collections if not each.paused},
+            active_hosts=settings.active_hosts,
+            waiting_urls=settings.waiting_urls,
+            least_pause_ms=max(each.delay for each in collections),
+            clock=clock,
+            pending=Pending(self.pending_urls, self.pending_host),
+            depth=self._known_depth,
+            in_flight=self._is_in_flight,
         )
+        self.excluded = excluded or Excluded(None, domains)
+        self.traps = TrapKeeper()
         self.robots = RobotsKeeper(config.fetch.user_agent)
         self.progress = Progress(clock.monotonic_ms())
         self.batch = Batch(claim, info)
+        self.cut: Batch | None = None
         self.urgent: deque[Task] = deque()
-        self.fallen: dict[int, tuple[UrlId, int]] = {}
+        self.in_flight: dict[int, tuple[UrlRow, ...]] = {}
+        self._count_domains = any(each.max_pages_per_domain is not None for each in collections)
+        self._domain_pages: Counter[str] = Counter()
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
-        self.understand: Understand = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent))
         self._claim = claim
-        self._config = config
-        self._clock = clock
         self._info = info
-        self._pace = Pace.of(collection, config.fetch.retry_wait)
+        self.jobs = tuple(jobs)
+        self.assignments = {job.collection.name: self._assignment(job) for job in jobs}
+
+    def _assignment(self, job: Job) -> Assignment:
+        name = job.collection.name
+        known = KnownUrls(self._folder)
+        gate = LinkGate(
+            job.collection,
+            job.seeds,
+            domains=self.domains,
+            identifier=self.identifier,
+            known=known,
+            admitted=self._url_admitted,
+            risen=lambda identity, depth: self._url_rose(name, identity, depth),
+            screen=Screen(job.collection, self.excluded, self.clock),
+        )
+        return Assignment(job.collection, gate, known, Pace.of(job.collection, job.collection.backoff))
+
+    # -- batches ------------------------------------------------------------------------------------------------------
 
     def next_batch(self) -> Batch:
-        """Close the books of the current batch, rows as they are now, and begin another. Returns the one that was cut."""
+        """Close the books of the current batch, rows as they are now, and begin another. Returns the one that was cut.
+
+        Call `committed` when its commit is written.
+        """
         batch = self.batch
-        for reason, number in self.gate.take_refused().items():
-            batch.counters[f"refused.{reason}"] += number
-            self.progress.refused[reason] += number
+        for assignment in self.assignments.values():
+            for reason, number in assignment.gate.take_refused().items():
+                batch.counters[f"refused.{reason}"] += number
+                self.progress.refused[reason] += number
         if not batch.empty:
             self.batch = Batch(self._claim, self._info)
+            self.cut = batch
             batch.cut()
         return batch
 
-    def absorb(self, exchange: Exchange, task: Task, replayed: Visit | None = None) -> None:
-        """Archive an exchange, then act on it. `replayed`: its visit as an earlier run wrote it (its record id is kept)."""
-        headers = parse_head(exchange.response_head)
-        row = task.row
-        last_attempt = row is not None and row.fails >= self._config.fetch.retries
-        verdict = judge(exchange, headers, now_ms=self._clock.now_ms(), last_attempt=last_attempt)
-        visit = build_visit(exchange, headers, task.identity, self.collection.name, row, task.attempt)
-        if row is None:
-            visit.referrer, visit.depth = task.origin, task.hop  # what replay needs to know of a robots.txt
-        if replayed is not None:
-            visit.record_id = replayed.record_id
-        if verdict.outcome is Outcome.REDIRECT:
-            visit.redirect_to = self._redirect_target(task, verdict)
-            if not visit.redirect_to:
-                verdict = Verdict(Outcome.LATER, FetchError.BAD_REDIRECT)
-        if not visit.error and verdict.reason == FetchError.BAD_REDIRECT:
-            visit.error = FetchError.BAD_REDIRECT
-        self.batch.archive(exchange, visit)
-        self._count(visit)
-        if task.kind is VisitKind.ROBOTS:
-            self._read_robots(exchange, task, visit, verdict)
-        elif row is not None:
-            self.gate.in_flight.pop(row.id.url_key, None)
-            self._read_page(exchange, headers, row, visit, verdict)
-        self.batch.add_visit(visit)
-        self._rest(task, exchange, verdict, visit.server)
+    def committed(self) -> None:
+        """The batch that was cut last stands in the tables: they show it from now on."""
+        self.cut = None
+        self.reserve.refresh(self._claim.state)
 
-    def replayed(self, exchange: Exchange, task: Task, visit: Visit) -> None:
-        """Absorb an exchange that an earlier worker had archived; the record keeps its id."""
-        if task.kind is VisitKind.ROBOTS:
-            self.urgent = deque(waiting for waiting in self.urgent if waiting.origin != task.origin)
-        self.frontier.start(task.identity.host_key)
-        self.absorb(exchange, task, visit)
+    def pending_urls(self, host_key: int) -> Iterator[UrlRow]:
+        """The rows of a host's URLs that the tables do not show yet; of two versions the newer comes last."""
+        if self.cut is not None:
+            yield from self.cut.urls_of(host_key)
+        yield from self.batch.urls_of(host_key)
 
-    def used(self, orphan: str) -> None:
-        """The next commit names an orphaned WARC whose exchanges have all been absorbed."""
-        self.batch.orphans_used.append(orphan)
+    def pending_host(self, host_key: int) -> HostRow | None:
+        """The row of a host, if the tables do not show it yet."""
+        row = self.batch.host(host_key)
+        return row if row is not None or self.cut is None else self.cut.host(host_key)
 
-    def open_host(self, identity: UrlId) -> None:
-        """Make sure that a host stands in the frontier."""
-        if self.frontier.host(identity.host_key) is None:
-            self.frontier.open_host(self.gate.new_host(identity, self._clock.now_ms()))
+    # -- hosts --------------------------------------------------------------------------------------------------------
+
+    def host(self, identity: UrlId) -> HostQueue:
+        """The host of a URL, made active; a host that was not known is known from now on."""
+        queue = self.frontier.hosts.get(identity.host_key) or self.reserve.open(identity.host_key)
+        return queue or self.reserve.new_host(self._new_host(identity))
+
+    def _new_host(self, identity: UrlId) -> HostRow:
+        domain = self.domains.registrable(identity.host)
+        row = HostRow(identity.host, identity.partition, identity.host_key, domain, self.clock.now_ms())
+        self.batch.change_host(row)
+        return row
+
+    # -- URLs ---------------------------------------------------------------------------------------------------------
 
     def change(self, row: UrlRow) -> None:
         """The next commit holds this row."""
         self.batch.change_url(row)
 
-    def reopen(self, row: UrlRow) -> None:
-        """An excluded URL is admitted again."""
-        self.open_host(row.id)
-        self.settle(row, UrlState.KNOWN)
-
-    def exclude(self, row: UrlRow, reason: Exclusion) -> None:
-        """A known URL is stopped."""
-        self.open_host(row.id)
-        self.settle(row, UrlState.EXCLUDED, reason)
-
     def settle(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
-        """A URL changes its state; it no longer waits."""
+        """A URL of an active host changes its state; it no longer waits, unless its new state makes it due again."""
         if row.state != state:
             self.progress.states[row.state] -= 1
             self.progress.states[state] += 1
-            host = self.frontier.hosts[row.id.host_key].row
+            host = self.host(row.id).row
             host.visited += (state is UrlState.VISITED) - (row.state == UrlState.VISITED)
             host.known += (state is UrlState.KNOWN) - (row.state == UrlState.KNOWN)
             self.batch.change_host(host)
         row.state = state
         row.reason = reason
-        row.state_at = self._clock.now_ms()
+        row.state_at = self.clock.now_ms()
         self.batch.change_url(row)
+
+    def reopen(self, row: UrlRow) -> None:
+        """An excluded URL is admitted again."""
+        self.settle(row, UrlState.KNOWN)
+        self.reserve.wait_for(row)
+
+    def exclude(self, row: UrlRow, reason: str) -> None:
+        """A URL is stopped, wherever it waits."""
+        self.frontier.remove(row.collection, row.id.host_key, row.key)
+        self.settle(row, UrlState.EXCLUDED, reason)
+
+    def find(self, collection: str, identity: UrlId, operation: str = "") -> UrlRow | None:
+        """The row of a URL, if it is at hand: in a head, in flight, or in a batch. Not what only the tables hold."""
+        key = operation_key(identity.url_key, operation)
+        row = self.frontier.waiting(collection, identity.host_key, key)
+        if row is not None:
+            return row
+        for flying in self.in_flight.get(key, ()):
+            if flying.collection == collection:
+                return flying
+        for batch in (self.batch, self.cut):
+            row = batch.url(identity.host_key, collection, operation, identity.url_key) if batch is not None else None
+            if row is not None:
+                return row
+        return None
+
+    def held(self, rows: tuple[UrlRow, ...]) -> str:
+        """Why a URL is not fetched now though nothing forbids it: a budget that is used up, a trap. "" if it may be."""
+        row = rows[0]
+        host = self.frontier.hosts[row.id.host_key].row
+        collections = [self.assignments[each.collection].collection for each in rows]
+        budgets = [each.max_pages_per_host for each in collections if each.max_pages_per_host is not None]
+        if budgets and host.pages >= min(budgets):
+            return "host_budget"
+        domains = [each.max_pages_per_domain for each in collections if each.max_pages_per_domain is not None]
+        if domains and self.domain_pages(host.registrable_domain) >= min(domains):
+            return "domain_budget"
+        if row.operation or row.visited_at or not all(each.traps for each in collections):
+            return ""
+        rule = self.traps.holds(host, row.id.url)
+        if not rule:
+            return ""
+        suspicious = [self.assignments[each.collection] for each in rows]
+        if all(each.suspects < FREE_SUSPECTS for each in suspicious):
+            for each in suspicious:
+                each.suspects += 1
+                self.batch.counters[f"suspects.{each.name}"] += 1
+            return ""
+        self.traps.count(host, rule)
+        self.batch.change_host(host)
+        return f"trap_{rule}"
+
+    def put_off(self, rows: tuple[UrlRow, ...], reason: str) -> None:
+        """A URL is not fetched now; it stays known, with the reason, and is looked at again in some days."""
+        for row in rows:
+            row.reason = reason
+            row.not_before = self.clock.now_ms() + PUT_OFF_MS
+            self.batch.change_url(row)
+            self.reserve.wait_for(row)
+
+    def domain_pages(self, domain: str) -> int:
+        """Pages ever committed of a registrable domain."""
+        return self._domain_pages.get(domain, 0)
+
+    def count_page(self, host: HostRow) -> None:
+        """A page of the host was added."""
+        host.pages += 1
+        if self._count_domains:
+            self._domain_pages[host.registrable_domain] += 1
 
     def give_back(self, task: Task, now: int) -> None:
         """We interrupted it: the URL waits again, nothing is recorded, the host still counts as fetched."""
-        if task.row is not None:
-            self.gate.in_flight.pop(task.row.id.url_key, None)
-            self.frontier.add(task.row)
-        self.frontier.finished(task.identity.host_key, now, self._pace.delay_ms)
+        self.in_flight.pop(task.key, None)
+        pause = 0
+        for row in task.rows:
+            self.frontier.add(row)
+            pause = max(pause, self.assignments[row.collection].pace.delay_ms)
+        self.frontier.finished(task.identity.host_key, now, pause)
+
+    def used(self, orphan: str) -> None:
+        """The next commit names an orphaned WARC whose exchanges have all been absorbed."""
+        self.batch.orphans_used.append(orphan)
+
+    # -- robots -------------------------------------------------------------------------------------------------------
 
     def robots_known(self, origin: str, host_key: int, now_ms: int) -> bool:
         if self.robots.known(origin, now_ms):
@@ -197,168 +291,86 @@ class Ledger:
         return False
 
     def robots_task(self, origin: str) -> Task:
-        return Task(self.identifier.identify(f"{origin}/robots.txt"), None, origin, VisitKind.ROBOTS)
+        return Task(self.identifier.identify(f"{origin}/robots.txt"), (), origin, VisitKind.ROBOTS)
 
-    def _read_page(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit, verdict: Verdict) -> None:
-        now_ms = self._clock.now_ms()
-        row.checks += 1
-        if verdict.outcome in (Outcome.RETRY, Outcome.LATER):
-            self._try_later(row, verdict, now_ms)
+    def admit(self, row: UrlRow) -> None:
+        """A row that was not known stands from now on."""
+        self._url_admitted(row)
+
+    def claimed(self, collection: str, claims: Mapping[UrlId, int]) -> None:
+        """Sitemaps or feeds say when known pages changed last: those that changed since their visit are due."""
+        assignment = self.assignments[collection]
+        if assignment.collection.recrawl == "never" or not claims:
             return
-        row.visited_at = visit.fetched_at
-        row.fails = 0
+        missing = []
+        for identity, changed_at in claims.items():
+            row = self.find(collection, identity)
+            if row is None:
+                missing.append(identity)
+            elif row.state == UrlState.VISITED and row.visited_at < changed_at:
+                self.make_due(row)
+        for row in self.reserve.stored(missing):
+            if row.collection == collection and row.state == UrlState.VISITED and row.visited_at < claims.get(row.id, 0):
+                self.make_due(row)
+
+    def make_due(self, row: UrlRow) -> None:
+        """A visited or gone URL is to be fetched again now."""
+        self.host(row.id)
+        self.settle(row, UrlState.KNOWN)
         row.not_before = 0
-        if verdict.outcome is Outcome.GONE:
-            self.settle(row, UrlState.GONE, verdict.reason)
-        elif verdict.outcome is Outcome.EXCLUDED:
-            self.settle(row, UrlState.EXCLUDED, verdict.reason)
-        elif verdict.outcome is Outcome.REDIRECT:
-            self._redirect(row, visit, now_ms)
-        elif verdict.outcome is Outcome.UNCHANGED:
-            visit.changed = False
-            self.settle(row, UrlState.VISITED)
-        else:
-            self._understand_page(exchange, headers, row, visit, now_ms)
+        self.reserve.wait_for(row)
 
-    def _understand_page(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit, now_ms: int) -> None:
-        understood = self.understand(exchange, headers)
-        row.changes += row.digest not in ("", visit.digest)
-        row.etag, row.last_modified, row.digest = visit.etag, visit.last_modified, visit.digest
-        if understood.truncated and not visit.truncated:
-            visit.truncated = "decoded"
-        if understood.error:
-            visit.error = understood.error
-            self.progress.errors[understood.error] += 1
-        if understood.error == FetchError.PARSE_CRASHED:
-            self.settle(row, UrlState.EXCLUDED, Exclusion.PARSE_CRASHED)
-            return
-        page = understood.page
-        if page is None:
-            self.settle(row, UrlState.VISITED, understood.error or "media_type")
-            return
-        visit.links_count = len(page.links)
-        self.settle(row, UrlState.VISITED)
-        self.batch.add_page(visit, page, row.redirect_from)
-        host = self.frontier.hosts[row.id.host_key].row
-        host.pages += 1
-        self.progress.pages += 1
-        self.progress.public_pages += _public(exchange.ip)
-        self.progress.languages[page.language] += 1
-        for reason, number in page.refused.items():
-            self.gate.refused[reason] += number
-        if page.may_follow:
-            self.gate.follow(row, page.links, now_ms)
-        else:
-            self.gate.refused[Refusal.NOFOLLOW] += len(page.links)
-
-    def _redirect(self, row: UrlRow, visit: Visit, now_ms: int) -> None:
-        self.batch.add_redirect(visit, redirect_link(visit.redirect_to))
-        if row.redirects >= self._config.fetch.max_redirects:
-            self.settle(row, UrlState.VISITED, "redirect")
-            self._exclude_target(row, visit.redirect_to, now_ms)
-            return
-        self.settle(row, UrlState.VISITED, "redirect")
-        self.gate.redirect(row, visit.redirect_to, now_ms)
-
-    def _redirect_target(self, task: Task, verdict: Verdict) -> str:
-        target = LinkResolver(task.identity.url).resolve(verdict.location)
-        return "" if isinstance(target, Refusal) else target
-
-    def _exclude_target(self, row: UrlRow, target: str, now_ms: int) -> None:
-        """The hop after the last one that is allowed: known, so that it can be explained, and stopped."""
-        if self.gate.redirect(row, target, now_ms) is None:
-            waiting = self.frontier.remove(self.identifier.identify(target).url_key)
-            if waiting is not None and waiting.redirects > self._config.fetch.max_redirects:
-                self.settle(waiting, UrlState.EXCLUDED, Exclusion.REDIRECT_LIMIT)
-            elif waiting is not None:
-                self.frontier.add(waiting)
-
-    def _try_later(self, row: UrlRow, verdict: Verdict, now_ms: int) -> None:
-        row.fails += 1
-        row.reason = verdict.reason
-        self.progress.errors[verdict.reason] += 1
-        more = verdict.outcome is Outcome.RETRY and row.fails <= self._config.fetch.retries
-        wait = backoff_ms(self._config.fetch.retry_wait, row.fails) if more else self._config.fetch.retry_later
-        wait = max(wait, verdict.wait_ms)
-        if not more:
-            row.fails = 0
-        row.not_before = now_ms + wait
-        row.state_at = now_ms
-        self.frontier.add(row, self._clock.monotonic_ms() + max(wait, 1))
-        self._url_changed(row)
-
-    def _read_robots(self, exchange: Exchange, task: Task, visit: Visit, verdict: Verdict) -> None:
-        origin_id = self.identifier.identify(f"{task.origin}/")
-        if verdict.outcome is Outcome.REDIRECT and task.hop < MAX_HOPS:
-            target = self.identifier.identify(visit.redirect_to)
-            self.open_host(target)
-            self.urgent.append(Task(target, None, task.origin, VisitKind.ROBOTS, 1, task.hop + 1))
-            return
-        if verdict.outcome is Outcome.RETRY and task.attempt <= self._config.fetch.retries:
-            self.urgent.append(Task(task.identity, None, task.origin, VisitKind.ROBOTS, task.attempt + 1, task.hop))
-            wait = max(backoff_ms(self._config.fetch.retry_wait, task.attempt), verdict.wait_ms)
-            self.frontier.delay(task.identity.host_key, self._clock.monotonic_ms() + wait)
-            return
-        queue = self.frontier.hosts.get(origin_id.host_key)
-        if exchange.error == FetchError.ADDRESS_REFUSED and task.hop == 0:
-            self.refused_origins.add(task.origin)
-            self.frontier.release(origin_id.host_key)
-        elif queue is not None:
-            entry = self.robots.received(task.origin, exchange)
-            queue.row.robots = [*(old for old in queue.row.robots if old.origin != task.origin), entry]
-            self.batch.change_host(queue.row)
-            self.frontier.release(origin_id.host_key)
-
-    def _rest(self, task: Task, exchange: Exchange, verdict: Verdict, server: str) -> None:
-        """Book the fetch on its host and set how long the host is left alone."""
-        queue = self.frontier.hosts[task.identity.host_key]
-        host = queue.row
-        host.last_visit_at = exchange.started_at
-        host.bytes += len(exchange.body)
-        host.ip = exchange.ip or host.ip
-        host.server = server or host.server
-        host.fails = host.fails + 1 if verdict.host_failed else 0
-        host.latency_ms = (
-            exchange.duration_ms if not host.latency_ms else host.latency_ms + _LATENCY_WEIGHT * (exchange.duration_ms - host.latency_ms)
-        )
-        pause = pause_ms(
-            self._pace,
-            duration_ms=exchange.duration_ms,
-            crawl_delay_ms=self.robots.crawl_delay_ms(task.origin),
-            retry_after_ms=verdict.wait_ms,
-            failures=host.fails,
-        )
-        host.delay_ms = pause
-        host.not_before = exchange.started_at + exchange.duration_ms + pause
-        self.batch.change_host(host)
-        self.frontier.finished(task.identity.host_key, self._clock.monotonic_ms(), pause)
+    # -- what the gates report ----------------------------------------------------------------------------------------
 
     def _url_admitted(self, row: UrlRow) -> None:
         self.progress.states[UrlState.KNOWN] += 1
         self.batch.change_url(row)
-        self.batch.change_host(self.frontier.hosts[row.id.host_key].row)
+        key = row.id.host_key
+        queue = self.frontier.hosts.get(key)
+        if queue is None:
+            if self.reserve.knows(key):
+                self.reserve.note(key)
+                return
+            if self.reserve.full:  # every place is taken: the host is known, and rests
+                host = self._new_host(row.id)
+                host.known = 1
+                self.reserve.rest(host)
+                return
+            queue = self.host(row.id)
+        queue.row.known += 1
+        self.batch.change_host(queue.row)
+        self.frontier.offer(row, self.reserve.room)
 
-    def _url_changed(self, row: UrlRow) -> None:
-        self.batch.change_url(row)
+    def _url_rose(self, collection: str, identity: UrlId, depth: int) -> None:
+        """A known URL lies at less depth than was thought."""
+        row = self.find(collection, identity)
+        if row is not None:
+            row.depth = depth
+            self.batch.change_url(row)
+            if row.state == UrlState.KNOWN:
+                if row.fails == 0 and self.frontier.waiting(collection, identity.host_key, identity.url_key) is not None:
+                    self.frontier.add(row)
+                return
+            if row.key in self.in_flight:
+                return
+        self.assignments[collection].fallen[identity.url_key] = identity.host_key
 
-    def _url_fell(self, identity: UrlId, depth: int) -> None:
-        self.fallen[identity.url_key] = (identity, depth)
+    def _known_depth(self, row: UrlRow) -> int:
+        try:
+            depth = self.assignments[row.collection].known.depth(row.id)
+        except KeyError:
+            return row.depth
+        return row.depth if depth is None else depth
 
-    def _count(self, visit: Visit) -> None:
-        progress = self.progress
-        progress.visits += 1
-        progress.bytes += visit.content_length
-        progress.statuses[visit.http_status] += 1
+    def _is_in_flight(self, row: UrlRow) -> bool:
+        return any(flying.collection == row.collection for flying in self.in_flight.get(row.key, ()))
 
-    def count_later(self) -> None:
-        """Why each URL that waits was left: its last failure, its host, or the end of this call."""
-        now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
-        self.progress.later.clear()
-        for row in self.frontier.rows():
-            origin = url_origin(row.id.url)
-            reason = row.reason
-            if not reason and self.robots.known(origin, now_ms) and not self.robots.reachable(origin):
-                reason = "robots_unreachable"
-            if not reason and self.frontier.hosts[row.id.host_key].ready_at > now + self._config.crawl.patience:
-                reason = "host_rests"
-            self.progress.later[reason or "not_reached"] += 1
+    def seed(self, name: str, seeds: Iterable[str]) -> None:
+        """Admit what the operator named.
+
+        Raises:
+            UrlError: a seed cannot be used.
+        """
+        gate = self.assignments[name].gate
+        for seed in seeds:
+            gate.seed(seed, self.clock.now_ms())

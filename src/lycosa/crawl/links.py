@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 
 from lycosa.core.config import Collection
 from lycosa.core.errors import Refusal, UrlError
-from lycosa.core.records import FOLLOWED_KINDS, HostRow, Link, LinkKind, UrlId, UrlRow
-from lycosa.frontier.frontier import Frontier
+from lycosa.core.records import FOLLOWED_KINDS, Link, LinkKind, UrlId, UrlRow
 from lycosa.frontier.known import KnownUrls
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
@@ -25,10 +24,11 @@ _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
 
 
 class LinkGate:
-    """Admits URLs into the frontier of one collection.
+    """Decides which URLs one collection takes, and at what depth each is known.
 
-    `admitted` is called with every new row, `changed` with one whose depth fell while it waits, `fallen` with a URL that is
-    already visited and turns out to lie at less depth (its stored links must be found again at the new depth).
+    `admitted` is called with every new row, `risen` with a known URL that turns out to lie at less depth than was thought,
+    `linked` (if given) with a known URL that another link leads to, and the page that holds the link. `screen` (if given)
+    is asked about each new link: a text is the reason to refuse it (a trap, something that cannot be indexed).
     """
 
     def __init__(
@@ -38,24 +38,23 @@ class LinkGate:
         *,
         domains: Domains,
         identifier: Identifier,
-        frontier: Frontier,
         known: KnownUrls,
         admitted: Callable[[UrlRow], None],
-        changed: Callable[[UrlRow], None],
-        fallen: Callable[[UrlId, int], None],
+        risen: Callable[[UrlId, int], None],
+        linked: Callable[[UrlId, str], None] | None = None,
+        screen: Callable[[str], str] | None = None,
     ) -> None:
         self._collection = collection
         self._rules = Rules(collection)
         self._admission = Admission(collection, seeds, domains)
-        self._domains = domains
         self._identifier = identifier
-        self._frontier = frontier
         self._known = known
         self._admitted = admitted
-        self._changed = changed
-        self._fallen = fallen
-        self._verdicts: dict[str, int | Refusal] = {}
-        self.in_flight: dict[int, UrlRow] = {}
+        self._risen = risen
+        self._linked = linked
+        self._screen = screen
+        self._verdicts: dict[str, int | str] = {}
+        self.admitted_count = 0
         self.refused: Counter[str] = Counter()
 
     def seed(self, url: str, now_ms: int) -> UrlId:
@@ -70,7 +69,7 @@ class LinkGate:
             raise UrlError(reason, url)
         refusal = self._enter(identity, 0, now_ms, referrer="", redirects=0, redirect_from="")
         if refusal is not None:
-            raise UrlError(refusal, url)
+            raise UrlError(Refusal(refusal), url)
         return identity
 
     def follow(self, source: UrlRow, links: Iterable[Link], now_ms: int) -> None:
@@ -89,10 +88,10 @@ class LinkGate:
                 self.admit(target, depth, now_ms, referrer=source.id.url)
             elif isinstance(verdict, str):
                 self.refused[verdict] += 1
-            elif depth < verdict:
+            elif depth < verdict or self._linked is not None:
                 self.admit(target, depth, now_ms, referrer=source.id.url)
 
-    def redirect(self, source: UrlRow, target: str, now_ms: int) -> Refusal | None:
+    def redirect(self, source: UrlRow, target: str, now_ms: int) -> str:
         """Admit the target of a redirect, at the source's own depth."""
         return self.admit(
             target,
@@ -103,12 +102,12 @@ class LinkGate:
             redirect_from=source.redirect_from or source.id.url,
         )
 
-    def admit(self, target: str, depth: int, now_ms: int, *, referrer: str, redirects: int = 0, redirect_from: str = "") -> Refusal | None:
-        """Admit one normalised URL, or count why not."""
+    def admit(self, target: str, depth: int, now_ms: int, *, referrer: str, redirects: int = 0, redirect_from: str = "") -> str:
+        """Admit one normalised URL ("" if it is, or was, known), or count why not: the reason."""
         if len(self._verdicts) >= _CACHED_LINKS:
             self._verdicts.clear()
         url = self._rules.apply(target)
-        refusal = self._admission.refuse(url)
+        refusal: str | None = self._admission.refuse(url)
         if refusal is None:
             if self._collection.depth is not None and depth > self._collection.depth:
                 self.refused[Refusal.DEPTH] += 1  # not cached: another page may lead there at less depth
@@ -121,7 +120,11 @@ class LinkGate:
             self._verdicts[target] = refusal
             return refusal
         self._verdicts[target] = depth
-        return None
+        return ""
+
+    def takes(self, url: str) -> bool:
+        """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
+        return self._admission.refuse(url) in (None, Refusal.PATTERN)
 
     def take_refused(self) -> Counter[str]:
         """The links refused since the last call, by reason."""
@@ -137,15 +140,16 @@ class LinkGate:
             return Refusal.DEPTH
         return refusal
 
-    def _enter(self, identity: UrlId, depth: int, now_ms: int, *, referrer: str, redirects: int, redirect_from: str) -> Refusal | None:
+    def _enter(self, identity: UrlId, depth: int, now_ms: int, *, referrer: str, redirects: int, redirect_from: str) -> str | None:
         try:
             before = self._known.depth(identity)
         except KeyError:
             return Refusal.KEY_COLLISION
         if before is None:
+            reason = self._screen(identity.url) if self._screen is not None and depth else ""
+            if reason:
+                return reason
             self._known.put(identity, depth)
-            if self._frontier.host(identity.host_key) is None:
-                self._frontier.open_host(self.new_host(identity, now_ms))
             row = UrlRow(
                 identity,
                 self._collection.name,
@@ -156,28 +160,15 @@ class LinkGate:
                 redirects=redirects,
                 redirect_from=redirect_from,
             )
-            self._frontier.hosts[identity.host_key].row.known += 1
-            self._frontier.add(row)
+            self.admitted_count += 1
             self._admitted(row)
-        elif depth < before:
+            return None
+        if depth < before:
             self._known.put(identity, depth)
-            self._rise(identity, depth)
+            self._risen(identity, depth)
+        if self._linked is not None:
+            self._linked(identity, referrer)
         return None
-
-    def _rise(self, identity: UrlId, depth: int) -> None:
-        """A known URL lies at less depth than was thought."""
-        waiting = self._frontier.waiting(identity.url_key)
-        row = waiting or self.in_flight.get(identity.url_key)
-        if row is None:
-            self._fallen(identity, depth)
-            return
-        row.depth = depth
-        if waiting is not None and row.fails == 0:
-            self._frontier.add(row)
-        self._changed(row)
-
-    def new_host(self, identity: UrlId, now_ms: int) -> HostRow:
-        return HostRow(identity.host, identity.partition, identity.host_key, self._domains.registrable(identity.host), now_ms)
 
 
 def redirect_link(location: str) -> Link:

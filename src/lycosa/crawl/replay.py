@@ -7,21 +7,27 @@ apply; the commit names the orphans used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
+import polars.selectors as cs
 
 from lycosa.archive.reader import StoredExchange, read_exchanges
-from lycosa.core.records import VisitKind
+from lycosa.core.records import UrlId, UrlRow, UrlState, VisitKind, operation_key
+from lycosa.crawl.absorb import Absorber, Replayed
+from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.store.claim import Orphan
 from lycosa.store.live import LiveTables
-from lycosa.url.scope import url_origin
+from lycosa.store.rows import url_record
+from lycosa.url.scope import hostname, url_origin
+
+_WAITING = (UrlState.KNOWN, UrlState.VISITED, UrlState.GONE)
 
 
 @dataclass(slots=True)
-class Replayed:
+class Report:
     """How many exchanges were found in orphaned WARCs, and what became of them."""
 
     exchanges: int = 0
@@ -31,12 +37,8 @@ class Replayed:
 
 
 def replay(
-    ledger: Ledger,
-    orphans: Iterable[Orphan],
-    locate: Callable[[str], str],
-    committed_ids: frozenset[str],
-    commit_if_due: Callable[[], None],
-) -> Replayed:
+    absorber: Absorber, orphans: Iterable[Orphan], tables: LiveTables, locate: Callable[[str], str], commit_if_due: Callable[[], None]
+) -> Report:
     """Absorb what orphaned WARCs hold. A torn tail is ignored; ids that were seen already are skipped.
 
     `locate` gives the absolute path of a workspace-relative one; `commit_if_due` is called after each exchange, so that memory
@@ -45,20 +47,23 @@ def replay(
     Raises:
         ArchiveError: an orphan is not a WARC, or is damaged before its end.
     """
-    report = Replayed()
-    seen = set(committed_ids)
+    ledger = absorber.ledger
+    report = Report()
+    seen: set[str] = set()
     for orphan in orphans:
         foreign = False
+        stored_rows = _Stored(ledger, tables, locate(orphan.path))
+        seen |= stored_rows.committed
         for stored in read_exchanges(locate(orphan.path), relative_path=orphan.path):
             report.exchanges += 1
-            if stored.visit.collection != ledger.collection.name:
+            if stored.visit.collection not in ledger.assignments:
                 foreign = True  # stays in the orphan until a crawl of its own collection takes it up
                 continue
             if stored.visit.record_id in seen:
                 report.already_committed += 1
                 continue
             seen.add(stored.visit.record_id)
-            if _absorb(ledger, stored):
+            if _absorb(absorber, stored, stored_rows):
                 report.absorbed += 1
                 commit_if_due()
             else:
@@ -69,25 +74,61 @@ def replay(
     return report
 
 
-def committed_records(tables: LiveTables, orphans: Iterable[Orphan], locate: Callable[[str], str]) -> frozenset[str]:
-    """Which record ids in the orphans stand in `visits` already (an earlier replay was itself killed after a commit)."""
-    ids = [stored.visit.record_id for orphan in orphans for stored in read_exchanges(locate(orphan.path))]
-    if not ids:
-        return frozenset()
-    wanted = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
-    return frozenset(tables.scan("visits").join(wanted, on="record_id", how="semi").select("record_id").collect()["record_id"])
+class _Stored:
+    """What the tables hold of the exchanges of one orphan: the ids that are committed, and the rows of their URLs."""
+
+    def __init__(self, ledger: Ledger, tables: LiveTables, path: str) -> None:
+        ids = []
+        keys = set()
+        for stored in read_exchanges(path):
+            ids.append(stored.visit.record_id)
+            keys.add(stored.visit.url_key)
+        wanted = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
+        committed = tables.scan("visits").join(wanted, on="record_id", how="semi").select("record_id").collect()
+        self.committed = set(committed["record_id"])  # an earlier replay was itself killed after a commit
+        rows = tables.scan("urls").join(pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64}), on="url_key", how="semi")
+        self._rows: dict[tuple[str, int], UrlRow] = {}
+        for row in rows.with_columns(cs.datetime().dt.epoch("ms")).collect().iter_rows():
+            record = url_record(row, hostname(row[3]))
+            self._rows[(record.collection, record.key)] = record
+        self._ledger = ledger
+
+    def rows_of(self, identity: UrlId, operation: str) -> Mapping[str, UrlRow]:
+        """The rows of a URL by collection, as they stand now."""
+        found = {}
+        for name in self._ledger.assignments:
+            row = self._ledger.find(name, identity, operation) or self._rows.get((name, operation_key(identity.url_key, operation)))
+            if row is None:  # it was found and committed since this replay began
+                row = next(
+                    (each for each in self._ledger.reserve.stored([identity]) if (each.collection, each.operation) == (name, operation)),
+                    None,
+                )
+            if row is not None:
+                found[name] = row
+        return found
 
 
-def _absorb(ledger: Ledger, stored: StoredExchange) -> bool:
+def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool:
+    ledger = absorber.ledger
     exchange, visit = stored.exchange, stored.visit
     identity = ledger.identifier.identify(exchange.url)
+    replayed = Replayed(visit, stored.revisit_of)
     if visit.kind == VisitKind.ROBOTS:
         origin = visit.referrer or url_origin(exchange.url)
-        ledger.open_host(identity)
-        ledger.replayed(exchange, Task(identity, None, origin, VisitKind.ROBOTS, visit.attempt, visit.depth), visit)
+        ledger.host(identity)
+        absorber.replay(exchange, Task(identity, (), origin, VisitKind.ROBOTS, visit.attempt, visit.depth), replayed)
         return True
-    row = ledger.frontier.remove(identity.url_key)
-    if row is None:
+    operation = visit.kind if visit.kind in KINDS else ""
+    rows = [
+        row
+        for name, row in tables.rows_of(identity, operation).items()
+        if row.state in _WAITING and row.visited_at < visit.fetched_at and (operation or ledger.assignments[name].gate.refuses(row) is None)
+    ]
+    if not rows:
         return False
-    ledger.replayed(exchange, Task(identity, row, url_origin(exchange.url), VisitKind(visit.kind), visit.attempt), visit)
+    rows.sort(key=lambda row: row.collection != visit.collection)  # the collection that asked comes first
+    ledger.host(identity)
+    for row in rows:
+        ledger.frontier.remove(row.collection, identity.host_key, row.key)
+    absorber.replay(exchange, Task(identity, tuple(rows), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt), replayed)
     return True

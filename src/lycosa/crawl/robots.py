@@ -57,6 +57,11 @@ class RobotsKeeper:
         self._known.move_to_end(origin)
         return entry.robots.allowed(url)
 
+    def sitemaps(self, origin: str) -> list[str]:
+        """What a known origin's file names as sitemaps, as written."""
+        entry = self._known.get(origin)
+        return list(entry.robots.sitemaps()) if entry else []
+
     def crawl_delay_ms(self, origin: str) -> int:
         entry = self._known.get(origin)
         return (entry.robots.crawl_delay_ms() or 0) if entry else 0

@@ -34,6 +34,8 @@ class Reader:
     product_token: str
 
     def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
+        if exchange.truncated == "unspecified":
+            return Understood(None)  # the transfer was ended for its media type
         decoded = decode_with(exchange, headers, self.max_decoded)
         content_type = headers.get("content-type") or ""
         if decoded.error and not decoded.payload:

@@ -6,23 +6,29 @@ What an exchange means is the ledger's business (`lycosa.crawl.ledger`); here is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Config
 from lycosa.core.errors import Exclusion, FetchError, WorkError
 from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
+from lycosa.crawl.absorb import Absorber, conditions
+from lycosa.crawl.assignment import Assignment
+from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.progress import Progress
-from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.fetcher import Fetcher
+from lycosa.url.indexable import READ_TYPES, unindexable_type
 from lycosa.url.scope import url_origin
 
 STOP_GRACE_MS = 3_000
 """At a stop, what is in flight may take this long to end (STORE.md: at most 3 s)."""
 
 _OBSERVE_MS = 200
+_TICK_MS = 1_000
 
 Observer = Callable[[Progress], None]
 
@@ -36,28 +42,40 @@ class Limits:
 
 
 class Worker:
-    """Crawls one collection with the partitions of one claim, until nothing is due or a limit is met."""
+    """Crawls collections with the partitions of one claim, until nothing is due or a limit is met.
+
+    With `forever` it waits for what becomes due instead of ending.
+    """
 
     def __init__(
         self,
         ledger: Ledger,
         config: Config,
         *,
-        fetcher: CurlFetcher,
+        fetcher: Fetcher,
         clock: Clock,
         limits: Limits,
+        forever: bool = False,
         observer: Observer | None = None,
         committed: Callable[[int], None] | None = None,
+        tick: Callable[[], None] | None = None,
     ) -> None:
         self.ledger = ledger
+        self.absorber = Absorber(ledger)
         self.progress = ledger.progress
         self.frontier = ledger.frontier
         self._config = config
         self._fetcher = fetcher
         self.clock = clock
         self._limits = limits
+        self._forever = forever
+        self._closed: frozenset[str] = frozenset()  # collections that may not fetch now
         self._observer = observer
         self._committed = committed
+        self._tick = tick
+        self._resting: frozenset[str] = frozenset()
+        self._paused = False
+        self._next_tick = 0
         self._pages_in_flight = 0
         self._last_commit = clock.monotonic_ms()
         self._last_observed = 0
@@ -74,6 +92,7 @@ class Worker:
         """
         clock = self.clock
         while not (ended := self._ended(clock.monotonic_ms())):
+            self._ticks(clock.monotonic_ms())
             self._start_due(clock.monotonic_ms())
             for exchange in self._wait():
                 self._finish(exchange)
@@ -89,6 +108,20 @@ class Worker:
         self._commits.shutdown(wait=True)
         self.ledger.batch.abandon()
 
+    def rest(self, collections: Iterable[str]) -> None:
+        """Fetch nothing for these collections until told otherwise (their schedule says so)."""
+        self._resting = frozenset(collections)
+
+    def pause(self, paused: bool) -> None:
+        """Fetch nothing at all until told otherwise; what is in flight ends, and commits go on."""
+        self._paused = paused
+
+    def _ticks(self, now: int) -> None:
+        """What others do beside the fetching, once a second."""
+        if self._tick is not None and now >= self._next_tick:
+            self._next_tick = now + _TICK_MS
+            self._tick()
+
     def stop(self) -> None:
         """End soon (from a signal handler or another thread): finish what is in flight, commit, return from `run`."""
         self._stop.set()
@@ -98,85 +131,119 @@ class Worker:
             return "stopped"
         if self._limits.max_time_ms is not None and now - self.progress.started_ms >= self._limits.max_time_ms:
             return "max_time"
-        if self._full() and not self._pages_in_flight:
+        if not self._pages_in_flight and (self._full() or all(map(self._spent, self.ledger.assignments.values()))):
             return "max_pages"
-        if self._fetcher.active:
+        if self._fetcher.active or self._forever:
             return ""
         due = self._next_time()
         return "finished" if due is None or due > now + self._config.crawl.patience else ""
 
     def _next_time(self) -> int | None:
         """When something may be due at the earliest: a page, or a robots.txt whose host rests."""
-        times = [self.frontier.hosts[task.identity.host_key].ready_at for task in self.ledger.urgent]
-        page = self.frontier.next_time()
-        if page is not None:
-            times.append(page)
-        return min(times, default=None)
+        times: list[int | None] = [self.frontier.ready_at(task.identity.host_key) for task in self.ledger.urgent]
+        times += [self.frontier.next_time(), self.ledger.reserve.next_time()]
+        return min((at for at in times if at is not None), default=None)
 
     def _full(self) -> bool:
         wanted = self._limits.max_pages
         return wanted is not None and self.progress.pages + self._pages_in_flight >= wanted
 
     def _room(self) -> int:
-        return min(self._config.fetch.connections, self.ledger.collection.connections) - self._fetcher.active
+        return 0 if self._paused else self._config.fetch.connections - self._fetcher.active
 
     def _start_due(self, now: int) -> None:
         room = self._room()
         for _ in range(len(self.ledger.urgent)):
             task = self.ledger.urgent.popleft()
-            queue = self.frontier.hosts[task.identity.host_key]
-            if room > 0 and queue.in_flight == 0 and queue.ready_at <= now:
-                self.frontier.start(task.identity.host_key)
+            if room > 0 and self.frontier.ready_at(task.identity.host_key) <= now:
+                self.frontier.start(task.identity.host_key, now)
                 self._start(task)
                 room -= 1
             else:
                 self.ledger.urgent.append(task)
+        refilled = False
         while room > 0 and not self._full():
-            row = self.frontier.next(now)
-            if row is None:
-                break
-            if self._send(row):
+            self._closed = frozenset(
+                name
+                for name, each in self.ledger.assignments.items()
+                if each.in_flight >= each.collection.connections or name in self._resting or self._spent(each)
+            )
+            rows = self.frontier.next(now, self._closed)
+            if not rows:
+                if refilled or not self._hungry(now) or not self.ledger.reserve.refill():
+                    break
+                refilled = True
+            elif self._send(rows):
                 room -= 1
 
-    def _send(self, row: UrlRow) -> bool:
+    def _hungry(self, now: int) -> bool:
+        """Whether the reserve has something that is due while we have nothing to do."""
+        due = self.ledger.reserve.next_time()
+        return due is not None and due <= now
+
+    def _spent(self, assignment: Assignment) -> bool:
+        budget = assignment.collection.max_pages
+        return budget is not None and assignment.pages + assignment.in_flight >= budget
+
+    def _send(self, rows: tuple[UrlRow, ...]) -> bool:
         """Start the fetch of a page if its robots.txt is known and allows it."""
+        row = rows[0]
         origin = url_origin(row.id.url)
         now_ms = self.clock.now_ms()
         if origin in self.ledger.refused_origins:
-            self.frontier.finished(row.id.host_key, 0, 0)
-            self.ledger.settle(row, UrlState.EXCLUDED, Exclusion.ADDRESS)
-            return False
+            return self._exclude(rows, Exclusion.ADDRESS)
+        if self.ledger.excluded(row.id.url):
+            return self._exclude(rows, Exclusion.OPERATOR)
         if not self.ledger.robots_known(origin, row.id.host_key, now_ms):
             self.frontier.hold(row.id.host_key)
-            self.frontier.put_back(row)
+            self.frontier.put_back(rows)
             self.ledger.urgent.append(self.ledger.robots_task(origin))
             return False
         if not self.ledger.robots.reachable(origin):
             wait = max(self.ledger.robots.expires_at(origin) - now_ms, 1_000)
-            self.frontier.put_back(row)
-            self.frontier.delay(row.id.host_key, self.clock.monotonic_ms() + wait)
+            self.frontier.put_back(rows)
+            now = self.clock.monotonic_ms()
+            self.frontier.delay(row.id.host_key, now, now + wait)
             return False
         if not self.ledger.robots.allowed(row.id.url, origin):
-            self.frontier.finished(row.id.host_key, 0, 0)
-            self.ledger.settle(row, UrlState.EXCLUDED, Exclusion.ROBOTS)
+            return self._exclude(rows, Exclusion.ROBOTS)
+        held = self.ledger.held(rows)
+        if held:
+            self.frontier.undo(row.id.host_key)
+            self.ledger.put_off(rows, held)
             return False
-        self._start(Task(row.id, row, origin, VisitKind.PAGE, row.fails + 1))
+        self._start(Task(row.id, rows, origin, KINDS[row.operation], row.fails + 1))
         self._pages_in_flight += 1
-        self.ledger.gate.in_flight[row.id.url_key] = row
+        for each in rows:
+            self.ledger.assignments[each.collection].in_flight += 1
+        self.ledger.in_flight[row.key] = rows
         return True
 
+    def _exclude(self, rows: tuple[UrlRow, ...], reason: Exclusion) -> bool:
+        self.frontier.undo(rows[0].id.host_key)
+        for row in rows:
+            self.ledger.exclude(row, reason)
+        return False
+
     def _start(self, task: Task) -> None:
-        self._fetcher.start(Request(task.identity.url, task.kind, token=task))
+        unwanted = None
+        if task.kind is VisitKind.PAGE:
+            patterns = [each for row in task.rows for each in self.ledger.assignments[row.collection].collection.media_types or READ_TYPES]
+            unwanted = partial(_unwanted, patterns)
+        self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
 
     def _wait(self) -> list[Exchange]:
         timeout = _OBSERVE_MS
-        due = None if self._full() or self._room() <= 0 else self._next_time()
+        waits_for_others = self._closed and self._fetcher.active
+        due = None if self._full() or self._room() <= 0 or waits_for_others else self._next_time()
         if due is not None:
             timeout = min(timeout, max(due - self.clock.monotonic_ms(), 0))
         if self._fetcher.active:
             return self._fetcher.wait(timeout)
+        if self._closed:
+            timeout = _OBSERVE_MS
         if timeout:
-            self._stop.wait(timeout / 1000)
+            self._fetcher.sleep(timeout, self._stop)
         return []
 
     def _drain(self) -> None:
@@ -190,19 +257,20 @@ class Worker:
             for exchange in self._fetcher.wait(100):
                 self._finish(exchange)
         self.commit_now()
-        self.ledger.count_later()
         self._observe(self._last_observed + _OBSERVE_MS + 1)
 
     def _finish(self, exchange: Exchange) -> None:
         task = exchange.token
         assert isinstance(task, Task)
-        if task.kind is VisitKind.PAGE:
+        if task.rows:
             self._pages_in_flight -= 1
+            for row in task.rows:
+                self.ledger.assignments[row.collection].in_flight -= 1
         now = self.clock.monotonic_ms()
         if exchange.error == FetchError.INTERRUPTED:
             self.ledger.give_back(task, now)
             return
-        self.ledger.absorb(exchange, task)
+        self.absorber.absorb(exchange, task)
 
     def commit_if_due(self) -> None:
         """Commit what has come together, if it is much or old enough."""
@@ -215,6 +283,7 @@ class Worker:
         if (
             batch.exchanges >= settings.commit_pages
             or batch.text_bytes >= settings.commit_text
+            or batch.url_rows >= settings.commit_urls
             or now - self._last_commit >= settings.commit_interval
         ):
             self._commit()
@@ -243,6 +312,7 @@ class Worker:
                 f"the results could not be committed: {error}; free space on the disk (or mend it) and run again: "
                 "everything that was fetched is in the archive and will be taken up, nothing is fetched twice"
             ) from error
+        self.ledger.committed()
         self.progress.commits += 1
         if self._committed is not None:
             self._committed(entry)
@@ -252,8 +322,13 @@ class Worker:
             return
         self._last_observed = now
         progress = self.progress
-        progress.queue = len(self.frontier)
+        progress.queue = max(progress.states[UrlState.KNOWN] - self._pages_in_flight, 0)
         progress.in_flight = self._fetcher.active
-        progress.hosts = len(self.frontier.hosts)
+        progress.hosts = len(self.ledger.reserve.directory)
         if self._observer is not None:
             self._observer(progress)
+
+
+def _unwanted(patterns: Sequence[str], content_type: str) -> bool:
+    """Whether none of the collections wants an answer of this type."""
+    return bool(unindexable_type(content_type, patterns))

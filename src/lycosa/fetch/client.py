@@ -11,6 +11,7 @@ host share one (no HTTP/2 coalescing), so an address that the guard allowed for 
 from __future__ import annotations
 
 import re
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -116,6 +117,10 @@ class CurlFetcher:
         finished, self._finished = self._finished, []
         return finished
 
+    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+        """Let time pass while nothing is under way, until `wake` is set at the latest."""
+        wake.wait(timeout_ms / 1000)
+
     def stop(self) -> None:
         """End everything under way; the exchanges come from the next `wait`, marked `interrupted`."""
         for transfer in list(self._running.values()):
@@ -180,6 +185,8 @@ class CurlFetcher:
     def _failed(self, transfer: Transfer, code: int, text: str) -> None:
         if transfer.head_too_large or transfer.head_size() > self._settings.max_header:
             self._end(transfer, FetchError.HEADERS_TOO_LARGE, text or f"{transfer.head_size()} bytes of header", "")
+        elif transfer.unwanted:
+            self._finish(transfer, transfer.final_head(), "", "", "unspecified")
         elif transfer.cut:
             self._finish(transfer, transfer.final_head(), "", "", "length")
         else:
@@ -230,6 +237,7 @@ class CurlFetcher:
                 error_text=text,
                 truncated=truncated,
                 first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000,
+                connect_ms=curl.getinfo(pycurl.PRETRANSFER_TIME_T) // 1000,
                 token=transfer.request.token,
             )
         )

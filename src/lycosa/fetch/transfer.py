@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pycurl
 
 from lycosa.core.records import Request
 from lycosa.fetch.connect_to import Detour, find_detour
+from lycosa.fetch.decode import parse_head
 from lycosa.fetch.guard import AddressGuard
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
@@ -57,6 +58,7 @@ class Transfer:
         "size",
         "started_at",
         "started_ms",
+        "unwanted",
         "url",
     )
 
@@ -84,6 +86,7 @@ class Transfer:
         self.body.clear()
         self.size = 0
         self.cut = False
+        self.unwanted = False
         self.head_too_large = False
         self.refused = ""
         self.dialled = False
@@ -98,6 +101,9 @@ class Transfer:
         """A piece of body. Giving 0 ends the transfer; None takes all. Hot path."""
         if not self.body and self.head_size() > self.max_header:
             self.head_too_large = True
+            return 0
+        if not self.body and self.request.unwanted is not None and self._is_unwanted(self.request.unwanted):
+            self.unwanted = True
             return 0
         size = self.size + len(data)
         if size > self.max_body:
@@ -118,6 +124,14 @@ class Transfer:
             return pycurl.SOCKET_BAD
         self.dialled = True
         return _Lent(address.family, address.socktype, address.protocol)
+
+    def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
+        """Whether to end the transfer for its media type. What is small comes whole: ending it would cost the connection."""
+        headers = parse_head(self.final_head())
+        length = headers.get("content-length") or ""
+        if not 200 <= headers.status < 300 or (length.isdigit() and int(length) <= _SMALL_BYTES):
+            return False
+        return unwanted(headers.get("content-type") or "")
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -167,6 +181,7 @@ class Transfer:
         return b""
 
 
+_SMALL_BYTES = 64 * 1024
 _EMPTY_LINES = frozenset((b"\r\n", b"\n"))
 _INTERIM = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+1(?!01)\d\d(?!\d)", re.IGNORECASE)
 

@@ -215,6 +215,13 @@ class Clocks:
         del self._hosts[host_key]
         return max(host.ready_at, host.rested_at)
 
+    def host_ready_at(self, host_key: int) -> int:
+        """When the host may be asked as far as it alone is concerned; BUSY while it is asked as often as it may be."""
+        host = self._hosts.get(host_key)
+        if host is None:
+            return 0
+        return BUSY if host.in_flight >= self._rules.connections_per_host else host.ready_at
+
     def domain_ready_at(self, domain: str) -> int:
         """When some host of the domain may be asked, as far as the domain is concerned."""
         place = self._domains.get(domain)

@@ -1,126 +1,254 @@
-"""The frontier: which URL next, and when.
+"""The frontier at hand: the hosts that are being asked now, the heads of their queues, and when each may be asked.
 
 Invariants
-- A URL that waits is in `_queued` exactly once, with the arrival number of its one valid heap entry; older entries are skipped.
-- A host is in `_ready` at most once, at the earliest time at which it may be asked and has something to ask.
-- A host is asked by at most `connections_per_host` fetches at once, and not before `ready_at`, which only `finished`,
-  `delay` and `hold` move.
-Within a host the order is breadth-first: least depth, then first come. Times are milliseconds of the monotonic clock.
+- A URL that waits here is in its head's `rows` exactly once, with the arrival number of its one valid heap entry; older
+  entries are skipped.
+- A host is scheduled at most once, at the earliest time at which it may be asked and has something to ask.
+- A host is asked only when its clocks allow (`lycosa.frontier.clocks`: its own, its registrable domain's, its address's),
+  which only `finished` and `delay` move; and not while it is held.
+- A host that could be asked but for its domain stands in the domain's line (`parked`); only the line's first is woken when the
+  domain has a place.
+- A head holds the first of its collection's URLs of the host in the strategy's order; when it is not `complete`, the tables
+  hold more (`lycosa.frontier.reserve` brings them in).
+Times are milliseconds of the monotonic clock. What rests is in the tables; nothing here outgrows the limits it is given.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
 from lycosa.core.records import HostRow, UrlRow
+from lycosa.frontier.clocks import ClockRules, Clocks
+from lycosa.frontier.domain_clock import BUSY
+from lycosa.frontier.latency import Latency
+from lycosa.frontier.strategy import STRATEGIES, Rank, Strategy
+
+
+@dataclass(slots=True, frozen=True)
+class Order:
+    """How a collection's URLs are ordered. Of two collections at one host the higher priority is served first."""
+
+    strategy: Strategy = STRATEGIES["breadth-first"]
+    priority: float = 0.0
+
+
+@dataclass(slots=True)
+class Head:
+    """The first of one collection's URLs of one host."""
+
+    order: Order
+    waiting: list[tuple[Rank, int, UrlRow]] = field(default_factory=list)  # heap by (rank, arrival)
+    later: list[tuple[int, int, UrlRow]] = field(default_factory=list)  # heap by (not before, arrival)
+    rows: dict[int, tuple[int, UrlRow]] = field(default_factory=dict)  # by `UrlRow.key`: (arrival, row)
+    closed_at: Rank | None = None  # the tables hold URLs from this rank on; None: they hold no others
+    served_at: int = 0
+
+    @property
+    def complete(self) -> bool:
+        return self.closed_at is None
 
 
 @dataclass(slots=True)
 class HostQueue:
-    """One host's URLs and its clock."""
+    """One host: its row, its clock, and a head for each collection that has URLs of it."""
 
     row: HostRow
-    waiting: list[tuple[int, int, UrlRow]] = field(default_factory=list)  # heap by (depth, arrival)
-    later: list[tuple[int, int, UrlRow]] = field(default_factory=list)  # heap by (not before, arrival)
-    ready_at: int = 0
-    in_flight: int = 0
+    heads: dict[str, Head] = field(default_factory=dict)
+    latency: Latency | None = None  # None: not asked since it became active
+    in_flight: list[str] = field(default_factory=list)  # the address that each fetch under way was booked on
     held: bool = False
-    scheduled_at: int | None = None  # where it stands in the heap of hosts
+    parked: bool = False
+    scheduled: int = 0  # the number of its one valid entry in a heap; 0: none
+    scheduled_at: int = 0
+    next_due_at: int | None = None  # when the earliest URL that only the tables hold is due, ms since 1970; None: there is none
+
+    @property
+    def size(self) -> int:
+        return sum(len(head.rows) for head in self.heads.values())
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits here, nothing is being asked."""
+        return not self.in_flight and not self.held and not any(head.rows for head in self.heads.values())
+
+
+_DEFAULT_ORDER = Order()
+_LOOK_AGAIN_MS = 100
 
 
 class Frontier:
-    """All hosts that have something to fetch."""
+    """The active hosts. `orders` is by collection; a collection that it does not name is breadth-first."""
 
-    def __init__(self, connections_per_host: int = 1) -> None:
-        self._per_host = connections_per_host
+    def __init__(self, clocks: Clocks | None = None, orders: Mapping[str, Order] | None = None) -> None:
+        self.clocks = Clocks(ClockRules()) if clocks is None else clocks
+        self._orders = dict(orders or {})
         self._hosts: dict[int, HostQueue] = {}
-        self._ready: list[tuple[int, int, int]] = []  # (time, arrival, host_key)
-        self._queued: dict[int, tuple[int, UrlRow]] = {}  # url_key -> (arrival, row)
-        self._arrivals = count()
+        self._times: list[tuple[int, int, int]] = []  # heap of (time, number, host_key)
+        self._due: list[tuple[Rank, int, int]] = []  # heap of (host's rank, number, host_key)
+        self._wakes: list[tuple[int, str]] = []  # heap of (time, domain): a host of the domain's line may be asked
+        self._waking: dict[str, int] = {}  # domain -> the time of its one valid entry there
+        self._numbers = count(1)
+        self._size = 0
+        self.dry: set[int] = set()  # hosts with an empty head that the tables can fill
 
     def __len__(self) -> int:
-        """How many URLs wait."""
-        return len(self._queued)
+        """How many URLs wait here."""
+        return self._size
 
     @property
     def hosts(self) -> dict[int, HostQueue]:
         return self._hosts
 
+    @property
+    def orders(self) -> Mapping[str, Order]:
+        return self._orders
+
+    def order(self, collection: str) -> Order:
+        """How a collection's URLs are ordered."""
+        return self._orders.get(collection) or _DEFAULT_ORDER
+
     def host(self, host_key: int) -> HostQueue | None:
         return self._hosts.get(host_key)
 
-    def open_host(self, row: HostRow, ready_at: int = 0) -> HostQueue:
-        """Register a host, or give back the one that stands."""
+    def open_host(self, row: HostRow) -> HostQueue:
+        """Make a host active, or give back the one that stands. When it may be asked is the clocks' business."""
         queue = self._hosts.get(row.host_key)
         if queue is None:
-            queue = self._hosts[row.host_key] = HostQueue(row, ready_at=ready_at)
+            queue = self._hosts[row.host_key] = HostQueue(row)
         return queue
 
-    def waiting(self, url_key: int) -> UrlRow | None:
-        """The row of a URL that waits, or None."""
-        entry = self._queued.get(url_key)
+    def ready_at(self, host_key: int) -> int:
+        """When a host may be asked at the earliest, as things stand; `clocks.BUSY` if a fetch must end first."""
+        row = self._hosts[host_key].row
+        return self.clocks.ready_at(host_key, row.registrable_domain, row.ip)
+
+    def close_host(self, host_key: int) -> HostQueue:
+        """Take an active host out, with what waits in its heads (the tables hold it too)."""
+        queue = self._hosts.pop(host_key)
+        self._size -= queue.size
+        self.dry.discard(host_key)
+        return queue
+
+    def close_head(self, host_key: int, collection: str, at: Rank | None) -> None:
+        """Say from which rank on the tables hold further URLs (None: there are no others)."""
+        queue = self._hosts[host_key]
+        head = self._head(queue, collection)
+        head.closed_at = at
+        if at is not None and not head.rows:
+            self.dry.add(host_key)
+
+    def waiting(self, collection: str, host_key: int, key: int) -> UrlRow | None:
+        """The row of a URL that waits here, or None."""
+        queue = self._hosts.get(host_key)
+        head = queue.heads.get(collection) if queue else None
+        entry = head.rows.get(key) if head else None
         return entry[1] if entry else None
 
     def add(self, row: UrlRow, not_before: int = 0) -> None:
-        """Queue a URL of a registered host, to be fetched at `not_before` or later. Again with less depth: moves it forward."""
+        """Queue a URL of an active host, to be fetched at `not_before` or later. Again: moves it to where it now belongs."""
         queue = self._hosts[row.id.host_key]
-        arrival = next(self._arrivals)
-        self._queued[row.id.url_key] = (arrival, row)
+        head = self._head(queue, row.collection)
+        number = next(self._numbers)
+        self._size += row.key not in head.rows
+        head.rows[row.key] = (number, row)
         if not_before > 0:
-            heapq.heappush(queue.later, (not_before, arrival, row))
+            heapq.heappush(head.later, (not_before, number, row))
         else:
-            heapq.heappush(queue.waiting, (row.depth, arrival, row))
+            self._push(head, number, row)
         self._schedule(queue)
 
-    def remove(self, url_key: int) -> UrlRow | None:
+    def offer(self, row: UrlRow, room: int) -> bool:
+        """Queue a new URL of an active host if it belongs into the head; else the head is closed there. `room`: how many
+        URLs a head may hold."""
+        queue = self._hosts[row.id.host_key]
+        head = self._head(queue, row.collection)
+        rank = head.order.strategy.rank(row)
+        if head.closed_at is not None and rank >= head.closed_at:
+            return False
+        if head.closed_at is None and len(head.rows) >= room:
+            head.closed_at = rank  # what is here already is not worse by much: the next refill sorts it out
+            return False
+        self.add(row)
+        return True
+
+    def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """Take a URL out, whatever its host's clock says (replay uses this)."""
-        entry = self._queued.pop(url_key, None)
+        queue = self._hosts.get(host_key)
+        head = queue.heads.get(collection) if queue else None
+        entry = head.rows.pop(key, None) if head else None
+        self._size -= entry is not None
         return entry[1] if entry else None
 
-    def next(self, now: int) -> UrlRow | None:
-        """The next URL that may be fetched now; its host counts as being asked until `finished`. None: nothing is due."""
-        while self._ready and self._ready[0][0] <= now:
-            at, _, host_key = heapq.heappop(self._ready)
-            queue = self._hosts[host_key]
-            if queue.scheduled_at != at:
-                continue  # an older entry: the host was scheduled again
-            queue.scheduled_at = None
-            if queue.held or queue.in_flight >= self._per_host or queue.ready_at > now:
+    def collections(self, host_key: int) -> Iterator[str]:
+        """The collections that have, or had, URLs of an active host."""
+        return iter(self._hosts[host_key].heads)
+
+    def next(self, now: int, closed: Collection[str] = ()) -> tuple[UrlRow, ...]:
+        """The next URL that may be fetched now, in every collection that waits for it; empty: nothing is due.
+
+        The host counts as being asked until `finished`. `closed`: collections that may not fetch now.
+        """
+        put_off: list[HostQueue] = []
+        rows: tuple[UrlRow, ...] = ()
+        self._wake_lines(now)
+        while not rows and (queue := self._next_host(now)) is not None:
+            key, domain = queue.row.host_key, queue.row.registrable_domain
+            if queue.held or self.clocks.host_ready_at(key) > now:
                 self._schedule(queue)
-                continue
-            row = self._pop(queue, now)
-            if row is not None:
-                queue.in_flight += 1
+            elif self.clocks.domain_ready_at(domain) > now and self.ready_at(key) > now:
+                queue.parked = True
+                self.clocks.park(key, domain)
+            elif self.ready_at(key) > now:
+                self._schedule(queue, now + _LOOK_AGAIN_MS)  # its address is busy with other hosts
+            else:
+                rows = self._pop(queue, now, closed)
+                if rows:
+                    self.start(key, now)
+                    self._schedule(queue)
+                elif closed and any(head.waiting for head in queue.heads.values()):
+                    put_off.append(queue)
+                else:
+                    self._schedule(queue)
+            self._wake(domain)
+        for queue in put_off:
             self._schedule(queue)
-            if row is not None:
-                return row
-        return None
+        return rows
 
-    def put_back(self, row: UrlRow) -> None:
+    def undo(self, host_key: int) -> None:
+        """The fetch that `next` announced is not made: its host is not being asked."""
+        queue = self._hosts[host_key]
+        self.clocks.undone(host_key, queue.row.registrable_domain, queue.in_flight.pop())
+        self._schedule(queue)
+        self._wake(queue.row.registrable_domain)
+
+    def put_back(self, rows: tuple[UrlRow, ...]) -> None:
         """Undo `next`: the URL waits again and its host is not being asked."""
-        queue = self._hosts[row.id.host_key]
-        queue.in_flight -= 1
-        self.add(row)
+        for row in rows:
+            self.add(row)
+        self.undo(rows[0].id.host_key)
 
-    def start(self, host_key: int) -> None:
-        """Count a fetch that did not come from `next` (a robots.txt) against its host."""
-        self._hosts[host_key].in_flight += 1
-
-    def finished(self, host_key: int, now: int, pause: int) -> None:
-        """A fetch from the host has ended; leave it alone for `pause`."""
+    def start(self, host_key: int, now: int) -> None:
+        """Count a fetch against its host (`next` does it for what it gives)."""
         queue = self._hosts[host_key]
-        queue.in_flight -= 1
-        queue.ready_at = max(queue.ready_at, now + pause)
-        self._schedule(queue)
+        queue.in_flight.append(queue.row.ip)
+        self.clocks.started(host_key, queue.row.registrable_domain, now, queue.row.ip)
 
-    def delay(self, host_key: int, until: int) -> None:
+    def finished(self, host_key: int, now: int, pause: int, *, domain_pause: int | None = None, may_burst: bool = False) -> None:
+        """A fetch from the host has ended; leave it alone for `pause` (`Clocks.finished`)."""
+        queue = self._hosts[host_key]
+        domain = queue.row.registrable_domain
+        address = queue.in_flight.pop()
+        self.clocks.finished(host_key, domain, now, pause, address=address, domain_pause=domain_pause, may_burst=may_burst)
+        self._schedule(queue)
+        self._wake(domain)
+
+    def delay(self, host_key: int, now: int, until: int) -> None:
         """Ask nothing of the host before `until`."""
-        queue = self._hosts[host_key]
-        queue.ready_at = max(queue.ready_at, until)
-        self._schedule(queue)
+        self.clocks.delay(host_key, now, until)
+        self._schedule(self._hosts[host_key])
 
     def hold(self, host_key: int) -> None:
         """Ask nothing of the host until `release` (its robots.txt is on the way)."""
@@ -133,48 +261,165 @@ class Frontier:
 
     def next_time(self) -> int | None:
         """When something may be due at the earliest; None: nothing waits on a host that is not being asked."""
-        while self._ready:
-            at, _, host_key = self._ready[0]
-            if self._hosts[host_key].scheduled_at == at:
+        times = [at for at in (self._next_wake(), self._next_scheduled()) if at is not None]
+        return min(times, default=None)
+
+    def _next_wake(self) -> int | None:
+        while self._wakes:
+            at, domain = self._wakes[0]
+            if self._waking.get(domain) == at:
                 return at
-            heapq.heappop(self._ready)
+            heapq.heappop(self._wakes)
+        return None
+
+    def _next_scheduled(self) -> int | None:
+        while self._due:
+            _, number, host_key = self._due[0]
+            queue = self._hosts.get(host_key)
+            if queue is not None and queue.scheduled == number:
+                return queue.scheduled_at
+            heapq.heappop(self._due)
+        while self._times:
+            at, number, host_key = self._times[0]
+            queue = self._hosts.get(host_key)
+            if queue is not None and queue.scheduled == number:
+                return at
+            heapq.heappop(self._times)
         return None
 
     def rows(self) -> Iterator[UrlRow]:
-        """All URLs that wait, in no order."""
-        return (row for _, row in self._queued.values())
+        """All URLs that wait here, in no order."""
+        return (row for queue in self._hosts.values() for head in queue.heads.values() for _, row in head.rows.values())
 
-    def _pop(self, queue: HostQueue, now: int) -> UrlRow | None:
-        while queue.later and queue.later[0][0] <= now:
-            _, arrival, row = heapq.heappop(queue.later)
-            if self._valid(arrival, row):
-                heapq.heappush(queue.waiting, (row.depth, arrival, row))
-        while queue.waiting:
-            _, arrival, row = heapq.heappop(queue.waiting)
-            if self._valid(arrival, row):
-                del self._queued[row.id.url_key]
+    def _head(self, queue: HostQueue, collection: str) -> Head:
+        head = queue.heads.get(collection)
+        if head is None:
+            head = queue.heads[collection] = Head(self.order(collection))
+        return head
+
+    def _push(self, head: Head, number: int, row: UrlRow) -> None:
+        strategy = head.order.strategy
+        heapq.heappush(head.waiting, (strategy.rank(row), -number if strategy.last_first else number, row))
+
+    def _next_host(self, now: int) -> HostQueue | None:
+        """Take the first of the hosts whose time has come off the schedule."""
+        while self._times and self._times[0][0] <= now:
+            _, number, host_key = heapq.heappop(self._times)
+            queue = self._hosts.get(host_key)
+            if queue is None or queue.scheduled != number:
+                continue  # an older entry: the host was scheduled again
+            heapq.heappush(self._due, (self._host_rank(queue, now), number, host_key))
+        while self._due:
+            _, number, host_key = heapq.heappop(self._due)
+            queue = self._hosts.get(host_key)
+            if queue is not None and queue.scheduled == number:
+                queue.scheduled = 0
+                return queue
+        return None
+
+    def _host_rank(self, queue: HostQueue, now: int) -> Rank:
+        best: Rank | None = None
+        for head in queue.heads.values():
+            self._ripen(head, now)
+            if head.waiting:
+                rank = (-head.order.priority, *head.order.strategy.host_rank(queue.row, head.waiting[0][2]))
+                best = rank if best is None else min(best, rank)
+        return best or ()
+
+    def _pop(self, queue: HostQueue, now: int, closed: Collection[str]) -> tuple[UrlRow, ...]:
+        """The first URL of the host's most urgent head, and its rows in the host's other heads."""
+        if len(queue.heads) == 1:
+            ((name, head),) = queue.heads.items()
+            row = None if name in closed else self._pop_head(head, now)
+            return (row,) if row is not None else ()
+        heads = [(name, head) for name, head in queue.heads.items() if name not in closed]
+        heads.sort(key=lambda entry: (-entry[1].order.priority, entry[1].served_at))
+        for _, head in heads:
+            row = self._pop_head(head, now)
+            if row is not None:
+                head.served_at = now
+                rows = [row]
+                for _, other in heads:
+                    same = other.rows.pop(row.key, None)
+                    if same is not None:
+                        self._size -= 1
+                        rows.append(same[1])
+                return tuple(rows)
+        return ()
+
+    def _pop_head(self, head: Head, now: int) -> UrlRow | None:
+        self._ripen(head, now)
+        while head.waiting:
+            _, number, row = heapq.heappop(head.waiting)
+            if self._valid(head, number, row):
+                del head.rows[row.key]
+                self._size -= 1
+                if not head.rows and head.closed_at is not None:
+                    self.dry.add(row.id.host_key)
                 return row
         return None
 
-    def _schedule(self, queue: HostQueue) -> None:
-        self._drop_stale(queue)
-        if queue.held or queue.in_flight >= self._per_host:
-            return
-        if queue.waiting:
-            at = queue.ready_at
-        elif queue.later:
-            at = max(queue.ready_at, queue.later[0][0])
-        else:
-            return
-        if queue.scheduled_at is None or queue.scheduled_at != at:
-            queue.scheduled_at = at
-            heapq.heappush(self._ready, (at, next(self._arrivals), queue.row.host_key))
+    def _ripen(self, head: Head, now: int) -> None:
+        """Move what had to wait and need not any more; drop stale entries off the top."""
+        while head.later and head.later[0][0] <= now:
+            _, number, row = heapq.heappop(head.later)
+            if self._valid(head, number, row):
+                self._push(head, number, row)
+        self._drop_stale(head)
 
-    def _drop_stale(self, queue: HostQueue) -> None:
-        for heap in (queue.waiting, queue.later):
-            while heap and not self._valid(heap[0][1], heap[0][2]):
-                heapq.heappop(heap)
+    def _wake(self, domain: str) -> None:
+        """See that the first of the domain's line is woken when the domain has a place."""
+        if not self.clocks.has_line(domain):
+            return
+        at = self.clocks.domain_ready_at(domain)
+        if at < BUSY and self._waking.get(domain, BUSY) > at:
+            self._waking[domain] = at
+            heapq.heappush(self._wakes, (at, domain))
 
-    def _valid(self, arrival: int, row: UrlRow) -> bool:
-        entry = self._queued.get(row.id.url_key)
-        return entry is not None and entry[0] == arrival
+    def _wake_lines(self, now: int) -> None:
+        while self._wakes and self._wakes[0][0] <= now:
+            at, domain = heapq.heappop(self._wakes)
+            if self._waking.get(domain) != at:
+                continue
+            del self._waking[domain]
+            if self.clocks.domain_ready_at(domain) > now:
+                self._wake(domain)
+                continue
+            while (key := self.clocks.unpark(domain)) is not None:
+                queue = self._hosts.get(key)
+                if queue is not None and queue.parked:
+                    queue.parked = False
+                    self._schedule(queue)
+                    if queue.scheduled and queue.scheduled_at <= now:
+                        break
+
+    def _schedule(self, queue: HostQueue, not_before: int = 0) -> None:
+        if queue.held or queue.parked:
+            return
+        ready_at = max(self.clocks.host_ready_at(queue.row.host_key), not_before)
+        if ready_at >= BUSY:
+            return
+        at: int | None = None
+        for head in queue.heads.values():
+            self._drop_stale(head)
+            if head.waiting:
+                at = ready_at
+                break
+            if head.later:
+                head_at = max(ready_at, head.later[0][0])
+                at = head_at if at is None else min(at, head_at)
+        if at is None or (queue.scheduled and queue.scheduled_at == at):
+            return
+        queue.scheduled = next(self._numbers)
+        queue.scheduled_at = at
+        heapq.heappush(self._times, (at, queue.scheduled, queue.row.host_key))
+
+    def _drop_stale(self, head: Head) -> None:
+        while head.waiting and not self._valid(head, head.waiting[0][1], head.waiting[0][2]):
+            heapq.heappop(head.waiting)
+        while head.later and not self._valid(head, head.later[0][1], head.later[0][2]):
+            heapq.heappop(head.later)
+
+    def _valid(self, head: Head, number: int, row: UrlRow) -> bool:
+        entry = head.rows.get(row.key)
+        return entry is not None and entry[0] == abs(number)

@@ -78,6 +78,14 @@ def url_row(row: UrlRow) -> Row:
         row.etag,
         row.last_modified,
         row.digest,
+        row.text_digest,
+        row.captured_at,
+        row.record_id,
+        row.importance,
+        row.change_rate,
+        row.claim,
+        row.silence,
+        row.history,
     )
 
 
@@ -136,7 +144,8 @@ def match_row(visit: Visit, watch: str, text: str, positions: Sequence[int]) -> 
 def url_record(row: Row, host: str) -> UrlRow:
     """A row of `urls` (times as integers or None) -> UrlRow. `host` is the URL's hostname, which the table does not repeat."""
     (partition, host_key, url_key, url, collection, operation, depth, state, reason, state_at, priority, not_before) = row[:12]
-    (first_seen_at, visited_at, referrer, redirects, redirect_from, fails, checks, changes, etag, last_modified, digest) = row[12:]
+    (first_seen_at, visited_at, referrer, redirects, redirect_from, fails, checks, changes, etag, last_modified, digest) = row[12:23]
+    (text_digest, captured_at, record_id, importance, change_rate, claim, silence, history) = row[23:]
     return UrlRow(
         UrlId(url, host, host_key, url_key, partition),
         collection,
@@ -158,6 +167,14 @@ def url_record(row: Row, host: str) -> UrlRow:
         etag,
         last_modified,
         digest,
+        text_digest or 0,
+        captured_at or 0,
+        record_id or "",
+        importance or 0.0,
+        change_rate or 0.0,
+        claim or 0.0,
+        silence or 0.0,
+        tuple(history or ()),
     )
 
 

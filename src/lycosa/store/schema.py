@@ -89,7 +89,7 @@ changed bool whether the text differs from the visit before
 links_count i64 links found in the page
 referrer text the page that led here first
 attempt i64 1 for the first attempt, then counted up
-truncated text why the body was cut: length, time, disconnect, decoded; empty if it was not
+truncated text why the body was cut: length, time, disconnect, unspecified (not of a wanted type), decoded; empty if it was not
 record_id text WARC-Record-ID of the response, revisit or (without answer) metadata record
 warc_file text the WARC, relative to the workspace
 warc_offset i64 where the record starts in it
@@ -178,6 +178,14 @@ changes i64 visits that found another text
 etag text the ETag of the last visit
 last_modified text the Last-Modified of the last visit
 digest text the payload digest of the last visit
+text_digest u64 xxh3_64 of the text at the last visit; 0: no text
+captured_at time? when the payload was last archived whole
+record_id text WARC-Record-ID of that capture
+importance f64 how much the page matters, from links to it and its depth; 0: not known
+change_rate f64 changes a day, estimated; 0: not known
+claim f64 chance that it changed since its last visit, as a sitemap or feed says; 0: nothing said
+silence f64 chance that a change would have been announced; 0: nothing announces here
+history list[f64] what its visits said of its changes: sufficient statistics of the estimate; empty: nothing
 """
     ),
     key=("collection", "operation", "host_key", "url_key"),

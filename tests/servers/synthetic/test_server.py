@@ -51,7 +51,7 @@ def curl(connect_to: Iterable[str], urls: Iterable[str], at_once: int = 30) -> d
     return found
 
 
-_TIMES = {"started_at", "duration_ms", "first_byte_ms"}
+_TIMES = {"started_at", "duration_ms", "first_byte_ms", "connect_ms"}
 _WORDS_OF_ITS_OWN = {"dns", "connect_refused", "first_byte_timeout"}  # libcurl names ports and times in its texts
 
 

@@ -1,0 +1,170 @@
+"""A worker with all it needs, from a claim to its release: what `crawl` and `run` have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lycosa.app.oneoff import named_pair
+from lycosa.archive.writer import crawl_info
+from lycosa.core.clock import Clock
+from lycosa.core.config import Config
+from lycosa.crawl.inbox import Inbox
+from lycosa.crawl.ledger import Job, Ledger
+from lycosa.crawl.replay import replay
+from lycosa.crawl.resume import load, reconsider
+from lycosa.crawl.sandbox import ChildReader
+from lycosa.crawl.screen import Excluded
+from lycosa.crawl.understand import Reader
+from lycosa.crawl.walk import find_again
+from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.fetcher import Fetcher
+from lycosa.fetch.guard import AddressGuard
+from lycosa.store.claim import Claim
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.exclusions import ExclusionFile
+from lycosa.url.normalise import normalise
+
+CLAIMS_BEFORE_SANDBOX = 2
+"""After this many claims in a row without a commit, replay parses in a child process (STORE.md)."""
+
+REPARSED = "reparsed"
+"""Set in a collection's settings by `reparse`: its stored links may hold more than before."""
+
+_SHAPE = ("scope", "depth", "allow", "deny", "seeds", "max_url_length", "respect_nofollow")
+"""Settings whose change may admit what was left out before."""
+
+
+@dataclass(slots=True)
+class Session:
+    """An open claim and the worker under it. Use `take_up`, then `worker.run()`, then `release`; `close` in any case."""
+
+    workspace: Workspace
+    claim: Claim
+    ledger: Ledger
+    worker: Worker
+    fetcher: Fetcher
+    inbox: Inbox
+    tables: LiveTables
+    changed: tuple[str, ...]  # collections whose stored links are to be walked again
+
+    def take_up(self) -> None:
+        """Load what is committed, admit seeds and inbox, then replay what is only archived (a run may have died uncommitted).
+
+        Raises:
+            UrlError: a seed cannot be used.
+        """
+        ledger = self.ledger
+        load(ledger, self.tables, self.workspace.path)
+        for name in self.changed:
+            reconsider(ledger, self.tables, ledger.assignments[name])
+        for job in ledger.jobs:
+            ledger.seed(job.collection.name, job.seeds)
+        self.worker.absorber.discovery.configured()
+        self._replay()
+        self.inbox.apply()
+        if self.changed:
+            self.worker.commit_now()  # what was replayed is then in the tables, as the walk over them wants it
+            for name in self.changed:
+                find_again(ledger, self.tables, ledger.assignments[name], every_link=True)
+
+    def walk_fallen(self) -> bool:
+        """Walk the links of pages that turned out to lie nearer. True if there were any."""
+        fallen = [each for each in self.ledger.assignments.values() if each.fallen]
+        if fallen:
+            self.worker.commit_now()
+        for assignment in fallen:
+            find_again(self.ledger, self.tables, assignment, every_link=False)
+        return bool(fallen)
+
+    def close(self) -> None:
+        """Leave an open WARC for replay, if there is one, and give connections back."""
+        self.worker.close()
+        self.fetcher.close()
+
+    def _replay(self) -> None:
+        orphans = self.claim.orphans()
+        if not orphans:
+            return
+        absorber = self.worker.absorber
+        if self.claim.failed_before < CLAIMS_BEFORE_SANDBOX:
+            replay(absorber, orphans, self.tables, self.workspace.path, self.worker.commit_if_due)
+            return
+        reader = absorber.understand
+        assert isinstance(reader, Reader)
+        with ChildReader(reader) as child:
+            absorber.understand = child
+            replay(absorber, orphans, self.tables, self.workspace.path, self.worker.commit_if_due)
+        absorber.understand = reader
+
+
+def seeds_of(before: dict[str, Any], *more: Sequence[str]) -> tuple[str, ...]:
+    """All seeds of a collection: those of earlier calls, then these, each once."""
+    return tuple(dict.fromkeys([*before.get("seeds", ()), *(seed for seeds in more for seed in seeds)]))
+
+
+def open_session(
+    workspace: Workspace,
+    config: Config,
+    jobs: Sequence[Job],
+    *,
+    command: str,
+    clock: Clock,
+    limits: Limits | None = None,
+    forever: bool = False,
+    observer: Observer | None = None,
+    committed: Callable[[int], None] | None = None,
+    tick: Callable[[], None] | None = None,
+    fetcher: Fetcher | None = None,
+) -> Session:
+    """Claim all partitions for these collections, and build the worker. Nothing is fetched yet.
+
+    Raises:
+        ConfigError: the exclusion list cannot be read, or a fetch setting is wrong: nothing was claimed.
+    """
+    before = workspace.state().settings
+    settings = {job.collection.name: {**job.collection.model_dump(mode="json"), "seeds": list(job.seeds)} for job in jobs}
+    file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
+    every_seed = [normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)]
+    fetching = fetcher or CurlFetcher(config.fetch, AddressGuard(named_pair(seed) for seed in every_seed), clock)
+    claim = workspace.claim(f"{command}-{os.getpid()}", settings=settings, clock=clock)
+    names = ", ".join(settings)
+    ledger = Ledger(
+        claim,
+        config,
+        jobs,
+        domains=workspace.domains,
+        partitions=workspace.partitions,
+        clock=clock,
+        info=crawl_info(config.fetch.user_agent, config.fetch.contact, names),
+        folder=workspace.storage.make_folder("run"),
+        excluded=Excluded(file, workspace.domains, claim.state),
+    )
+    worker = Worker(
+        ledger,
+        config,
+        fetcher=fetching,
+        clock=clock,
+        limits=limits or Limits(),
+        forever=forever,
+        observer=observer,
+        committed=committed,
+        tick=tick,
+    )
+    changed = tuple(name for name, chosen in settings.items() if name in before and look_again(before[name], chosen))
+    tables = LiveTables(workspace, claim.state)
+    return Session(workspace, claim, ledger, worker, fetching, Inbox(claim, workspace.storage, ledger), tables, changed)
+
+
+def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:
+    """Whether stored links may lead to more than the last call admitted.
+
+    They may if the call is of another shape or the pages were parsed anew; and with a depth limit always, since a call that
+    was killed or stopped may have known that a visited page lies nearer, and not yet have walked its links.
+    """
+    return settings["depth"] is not None or REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)

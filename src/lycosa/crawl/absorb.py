@@ -1,0 +1,347 @@
+"""What an exchange makes of the ledger. Archive first, then act.
+
+`absorb` appends the exchange to the open WARC before it changes anything, so whatever the rows say can be made again from the
+archive. Live exchanges and replayed ones take the same way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from lycosa.archive.writer import RevisitTarget, payload_digest
+from lycosa.core.errors import Exclusion, FetchError, Refusal
+from lycosa.core.records import Exchange, UrlRow, UrlState, Visit, VisitKind
+from lycosa.crawl.discovery import Discovery
+from lycosa.crawl.ledger import Ledger, Task
+from lycosa.crawl.links import redirect_link
+from lycosa.crawl.outcome import Outcome, Verdict, judge
+from lycosa.crawl.robots import MAX_HOPS
+from lycosa.crawl.understand import Reader, Understand, Understood
+from lycosa.crawl.visits import build_visit
+from lycosa.fetch.decode import Headers, parse_head
+from lycosa.fetch.guard import is_public
+from lycosa.fetch.robots import product_token
+from lycosa.frontier.change_rate import ChangeStats, rate
+from lycosa.frontier.change_rate import observe as observe_change
+from lycosa.frontier.latency import observe, remembered, slow_down
+from lycosa.frontier.politeness import Reason, backoff_ms, domain_pause_ms, domain_rest_ms, failures_after, reasons, transfer_ms
+from lycosa.url.normalise import LinkResolver
+
+_public = lru_cache(4_096)(is_public)
+
+
+@dataclass(slots=True, frozen=True)
+class Replayed:
+    """An exchange that an earlier run archived: its visit as it was written, and the capture that it was a revisit of."""
+
+    visit: Visit
+    revisit_of: RevisitTarget | None = None
+
+
+class Absorber:
+    """Acts on exchanges, one after the other. `understand` may be replaced by a reader in a child process."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        fetch = ledger.config.fetch
+        self.ledger = ledger
+        self.understand: Understand = Reader(fetch.max_decoded, product_token(fetch.user_agent))
+        self.discovery = Discovery(ledger)
+        self._retries = fetch.retries
+        self._clock = ledger.clock
+        self._interval_ms = 0  # since the last visit of the row that is being read
+
+    def absorb(self, exchange: Exchange, task: Task, replayed: Replayed | None = None) -> None:
+        """Archive an exchange, then act on it. A replayed one keeps its record id."""
+        ledger = self.ledger
+        headers = parse_head(exchange.response_head)
+        verdict = judge(exchange, headers, now_ms=self._clock.now_ms(), last_attempt=any(row.fails >= self._retries for row in task.rows))
+        first = task.rows[0] if task.rows else None
+        visit = build_visit(exchange, headers, task.identity, first.collection if first else self._collection_of(task), first, task.attempt)
+        if first is None:
+            visit.referrer, visit.depth = task.origin, task.hop  # what replay needs to know of a robots.txt
+        if replayed is not None:
+            visit.record_id = replayed.visit.record_id
+        if verdict.outcome is Outcome.REDIRECT:
+            visit.redirect_to = self._redirect_target(task, verdict)
+            if not visit.redirect_to:
+                verdict = Verdict(Outcome.LATER, FetchError.BAD_REDIRECT)
+        if not visit.error and verdict.reason == FetchError.BAD_REDIRECT:
+            visit.error = FetchError.BAD_REDIRECT
+        revisit_of = replayed.revisit_of if replayed is not None else _revisit(exchange, verdict, task.rows)
+        ledger.batch.archive(exchange, visit, revisit_of)
+        self._count(visit)
+        if task.kind is VisitKind.ROBOTS:
+            self._read_robots(exchange, task, visit, verdict)
+            ledger.batch.add_visit(visit)
+        else:
+            ledger.in_flight.pop(task.key, None)
+            self._read_rows(exchange, headers, task, visit, verdict, revisit_of)
+        self._rest(task, exchange, verdict, visit.server)
+
+    def replay(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
+        """Absorb an exchange that an earlier worker had archived."""
+        if task.kind is VisitKind.ROBOTS:
+            self.ledger.urgent = deque(waiting for waiting in self.ledger.urgent if waiting.origin != task.origin)
+        self.ledger.frontier.start(task.identity.host_key, self._clock.monotonic_ms())
+        self.absorb(exchange, task, replayed)
+
+    # -- pages --------------------------------------------------------------------------------------------------------
+
+    def _read_rows(
+        self, exchange: Exchange, headers: Headers, task: Task, visit: Visit, verdict: Verdict, revisit_of: RevisitTarget | None
+    ) -> None:
+        """Give every collection that wanted the URL its visit; the answer is understood once."""
+        understood: Understood | None = None
+        for number, row in enumerate(task.rows):
+            own = visit if number == 0 else replace(visit, collection=row.collection, depth=row.depth, referrer=row.referrer)
+            outcome = verdict.outcome
+            if outcome is Outcome.PAGE and revisit_of is not None and row.digest == visit.digest and row.record_id:
+                outcome = Outcome.UNCHANGED  # the same bytes as at this collection's last visit
+            if outcome is Outcome.PAGE and understood is None and not row.operation:
+                understood = self.understand(exchange, headers)
+            self._read_row(row, own, verdict, outcome, understood, exchange, headers, first=number == 0)
+            self.ledger.batch.add_visit(own)
+
+    def _read_row(
+        self,
+        row: UrlRow,
+        visit: Visit,
+        verdict: Verdict,
+        outcome: Outcome,
+        understood: Understood | None,
+        exchange: Exchange,
+        headers: Headers,
+        *,
+        first: bool,
+    ) -> None:
+        ledger = self.ledger
+        if outcome in (Outcome.RETRY, Outcome.LATER):
+            self._try_later(row, verdict)
+            return
+        visited_before = row.visited_at > 0
+        self._interval_ms = visit.fetched_at - row.visited_at
+        row.checks += visited_before
+        row.visited_at = visit.fetched_at
+        row.fails = 0 if outcome is not Outcome.GONE else row.fails + 1 if row.state == UrlState.GONE else 1
+        row.not_before = 0
+        if outcome is Outcome.GONE:
+            ledger.settle(row, UrlState.GONE, verdict.reason)
+        elif outcome is Outcome.EXCLUDED:
+            ledger.settle(row, UrlState.EXCLUDED, verdict.reason)
+        elif outcome is Outcome.REDIRECT:
+            self._redirect(row, visit, first=first)
+        elif row.operation:
+            if outcome is Outcome.PAGE:
+                row.etag, row.last_modified, row.digest = visit.etag, visit.last_modified, visit.digest
+                row.captured_at, row.record_id = visit.fetched_at, visit.record_id
+                self.discovery.read(exchange, headers, row, visit)
+            else:
+                visit.changed = False
+            self.discovery.settle(row, changed=visit.changed)
+        elif outcome is Outcome.UNCHANGED:
+            visit.changed = False
+            self._learn(row, visit)
+            ledger.settle(row, UrlState.VISITED)
+        else:
+            assert understood is not None
+            self._take_page(row, visit, understood, visited_before=visited_before, first=first)
+        ledger.reserve.wait_for(row)
+
+    def _take_page(self, row: UrlRow, visit: Visit, understood: Understood, *, visited_before: bool, first: bool) -> None:
+        ledger = self.ledger
+        progress = ledger.progress
+        row.etag, row.last_modified, row.digest = visit.etag, visit.last_modified, visit.digest
+        row.captured_at, row.record_id = visit.fetched_at, visit.record_id
+        if understood.truncated and not visit.truncated:
+            visit.truncated = "decoded"
+        if understood.error:
+            visit.error = understood.error
+            progress.errors[understood.error] += 1
+        if understood.error == FetchError.PARSE_CRASHED:
+            ledger.settle(row, UrlState.EXCLUDED, Exclusion.PARSE_CRASHED)
+            return
+        page = understood.page
+        text_digest = page.text_digest if page is not None else 0
+        visit.changed = not visited_before or row.text_digest != text_digest
+        row.changes += visited_before and visit.changed
+        if visited_before:
+            self._learn(row, visit)
+        row.text_digest = text_digest
+        if page is None:
+            ledger.settle(row, UrlState.VISITED, understood.error or "media_type")
+            return
+        visit.links_count = len(page.links)
+        ledger.settle(row, UrlState.VISITED)
+        ledger.batch.add_page(visit, page, row.redirect_from, links=first)
+        ledger.batch.counters[f"pages.{row.collection}"] += 1
+        assignment = ledger.assignments[row.collection]
+        assignment.pages += 1
+        host = ledger.host(row.id).row
+        ledger.count_page(host)
+        if first and not visited_before and assignment.collection.traps:
+            ledger.traps.observe(host, row.id, page, visit.http_status)
+        progress.pages += 1
+        progress.public_pages += _public(visit.ip)
+        progress.languages[page.language] += 1
+        for reason, number in page.refused.items():
+            assignment.gate.refused[reason] += number
+        if page.may_follow:
+            assignment.gate.follow(row, page.links, self._clock.now_ms())
+            self.discovery.from_page(row, page.links)
+        else:
+            assignment.gate.refused[Refusal.NOFOLLOW] += len(page.links)
+
+    def _learn(self, row: UrlRow, visit: Visit) -> None:
+        """The visit says one bit about how often the page changes."""
+        stats = observe_change(ChangeStats(*row.history), max(self._interval_ms, 1), visit.changed)
+        row.history = tuple(stats)
+        prior = self.ledger.assignments[row.collection].prior
+        row.change_rate = rate(stats, prior)
+        row.claim = 0.0
+
+    def _redirect(self, row: UrlRow, visit: Visit, *, first: bool) -> None:
+        ledger = self.ledger
+        if first:
+            ledger.batch.add_redirect(visit, redirect_link(visit.redirect_to))
+        ledger.settle(row, UrlState.VISITED, "redirect")
+        gate = ledger.assignments[row.collection].gate
+        refused = gate.redirect(row, visit.redirect_to, self._clock.now_ms())
+        if refused or row.redirects < ledger.config.fetch.max_redirects:
+            return
+        # The hop after the last one that is allowed: known, so that it can be explained, and stopped.
+        target = ledger.find(row.collection, ledger.identifier.identify(visit.redirect_to))
+        if target is not None and target.state == UrlState.KNOWN and target.redirects > ledger.config.fetch.max_redirects:
+            ledger.exclude(target, Exclusion.REDIRECT_LIMIT)
+
+    def _redirect_target(self, task: Task, verdict: Verdict) -> str:
+        target = LinkResolver(task.identity.url).resolve(verdict.location)
+        return "" if isinstance(target, Refusal) else target
+
+    def _try_later(self, row: UrlRow, verdict: Verdict) -> None:
+        settings = self.ledger.config.fetch
+        now_ms = self._clock.now_ms()
+        row.fails += 1
+        row.reason = verdict.reason
+        self.ledger.progress.errors[verdict.reason] += 1
+        more = verdict.outcome is Outcome.RETRY and row.fails <= settings.retries
+        wait = backoff_ms(settings.retry_wait, row.fails) if more else settings.retry_later
+        wait = max(wait, verdict.wait_ms)
+        if not more:
+            row.fails = 0
+        row.not_before = now_ms + max(wait, 1)
+        row.state_at = now_ms
+        self.ledger.change(row)
+        self.ledger.reserve.wait_for(row)
+
+    # -- robots -------------------------------------------------------------------------------------------------------
+
+    def _collection_of(self, task: Task) -> str:
+        """Whose visit a robots.txt is: the first collection that has URLs of the host."""
+        queue = self.ledger.frontier.hosts.get(task.identity.host_key)
+        names = list(queue.heads) if queue is not None else []
+        return names[0] if names else next(iter(self.ledger.assignments))
+
+    def _read_robots(self, exchange: Exchange, task: Task, visit: Visit, verdict: Verdict) -> None:
+        ledger = self.ledger
+        origin_id = ledger.identifier.identify(f"{task.origin}/")
+        if verdict.outcome is Outcome.REDIRECT and task.hop < MAX_HOPS:
+            target = ledger.identifier.identify(visit.redirect_to)
+            ledger.host(target)
+            ledger.urgent.append(Task(target, (), task.origin, VisitKind.ROBOTS, 1, task.hop + 1))
+            return
+        if verdict.outcome is Outcome.RETRY and task.attempt <= self._retries:
+            ledger.urgent.append(Task(task.identity, (), task.origin, VisitKind.ROBOTS, task.attempt + 1, task.hop))
+            wait = max(backoff_ms(ledger.config.fetch.retry_wait, task.attempt), verdict.wait_ms)
+            now = self._clock.monotonic_ms()
+            ledger.frontier.delay(task.identity.host_key, now, now + wait)
+            return
+        queue = ledger.frontier.hosts.get(origin_id.host_key)
+        if exchange.error == FetchError.ADDRESS_REFUSED and task.hop == 0:
+            ledger.refused_origins.add(task.origin)
+            ledger.frontier.release(origin_id.host_key)
+        elif queue is not None:
+            entry = ledger.robots.received(task.origin, exchange)
+            queue.row.robots = [*(old for old in queue.row.robots if old.origin != task.origin), entry]
+            ledger.batch.change_host(queue.row)
+            ledger.frontier.release(origin_id.host_key)
+            self.discovery.from_robots(task.origin, ledger.robots.sitemaps(task.origin))
+
+    # -- the host -----------------------------------------------------------------------------------------------------
+
+    def _rest(self, task: Task, exchange: Exchange, verdict: Verdict, server: str) -> None:
+        """Book the fetch on its host and set how long the host is left alone."""
+        ledger = self.ledger
+        queue = ledger.frontier.hosts[task.identity.host_key]
+        host = queue.row
+        host.last_visit_at = exchange.started_at
+        host.bytes += len(exchange.body)
+        host.ip = exchange.ip or host.ip
+        host.server = server or host.server
+        host.fails = failures_after(host.fails, verdict.host_failed)
+        spent_ms = transfer_ms(exchange.duration_ms, exchange.connect_ms, sent=bool(exchange.request_head))
+        if exchange.response_head:
+            queue.latency = observe(queue.latency or remembered(host.latency_ms), max(exchange.first_byte_ms - exchange.connect_ms, 0))
+            host.latency_ms = queue.latency.usual_ms
+        names = set(queue.heads) | {row.collection for row in task.rows} or set(ledger.assignments)
+        asked = max(  # a host that several collections crawl is treated as the strictest of them wants
+            (
+                reasons(
+                    ledger.assignments[name].pace,
+                    duration_ms=spent_ms,
+                    crawl_delay_ms=ledger.robots.crawl_delay_ms(task.origin),
+                    retry_after_ms=verdict.wait_ms,
+                    failures=host.fails,
+                    slow_down=slow_down(queue.latency) if queue.latency else 1.0,
+                    host_key=host.host_key,
+                )
+                for name in names
+            ),
+            key=lambda parts: parts[0][1] if parts else 0,
+        )
+        pause = asked[0][1] if asked else 0
+        now = self._clock.monotonic_ms()
+        host.delay_ms = pause
+        host.not_before = exchange.started_at + exchange.duration_ms + pause
+        ledger.batch.change_host(host)
+        own = {Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY}
+        ledger.frontier.finished(
+            task.identity.host_key, now, pause, domain_pause=domain_pause_ms(asked), may_burst=all(name in own for name, _ in asked)
+        )
+        rest = domain_rest_ms(exchange.status, asked)
+        if rest:
+            ledger.frontier.clocks.delay_domain(host.registrable_domain, now, now + rest)
+
+    def _count(self, visit: Visit) -> None:
+        progress = self.ledger.progress
+        progress.visits += 1
+        progress.bytes += visit.content_length
+        progress.statuses[visit.http_status] += 1
+
+
+def _revisit(exchange: Exchange, verdict: Verdict, rows: tuple[UrlRow, ...]) -> RevisitTarget | None:
+    """The earlier capture of this URL whose payload the answer is, by status 304 or by its digest; None: it is another."""
+    for row in rows:
+        if not row.record_id:
+            continue
+        if exchange.status == 304 or (
+            verdict.outcome is Outcome.PAGE and not exchange.error and not exchange.truncated and payload_digest(exchange) == row.digest
+        ):
+            return RevisitTarget(row.id.url, row.captured_at, row.record_id, row.digest)
+    return None
+
+
+def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
+    """The header fields that ask for a page only if it changed (RFC 9110 section 13.1): ETag, else Last-Modified.
+
+    Only where every collection that wants the page holds what the server would leave out.
+    """
+    if not rows or not all(row.record_id for row in rows):
+        return ()
+    row = rows[0]
+    if any(other.etag != row.etag or other.last_modified != row.last_modified for other in rows):
+        return ()
+    if row.etag:
+        return (("If-None-Match", row.etag),)
+    return (("If-Modified-Since", row.last_modified),) if row.last_modified else ()

@@ -1,0 +1,48 @@
+"""One collection as a worker works on it: what it takes, what it knows, how it paces and when it looks again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from lycosa.core.config import Collection
+from lycosa.crawl.links import LinkGate
+from lycosa.frontier.change_rate import DEFAULT_PRIOR, RatePrior
+from lycosa.frontier.known import KnownUrls
+from lycosa.frontier.politeness import Pace
+from lycosa.frontier.recrawl import Policy, RecrawlRules
+
+
+@dataclass(slots=True)
+class Assignment:
+    """`fallen`: visited URLs (url_key -> host_key) that turned out to lie at less depth; their stored links are walked again.
+    `pages` counts what it holds, for its budget; `suspects` what was fetched though it looked like a trap;
+    `in_flight` its fetches under way."""
+
+    collection: Collection
+    gate: LinkGate
+    known: KnownUrls
+    pace: Pace
+    pages: int = 0
+    suspects: int = 0
+    in_flight: int = 0
+    fallen: dict[int, int] = field(default_factory=dict)
+    prior: RatePrior = DEFAULT_PRIOR
+
+    @property
+    def name(self) -> str:
+        return self.collection.name
+
+
+def recrawl_rules(collection: Collection, threshold: float = 0.0, default_rate: float = 0.0) -> RecrawlRules:
+    """A collection's settings as the rules of its schedule. `threshold`, `default_rate`: what the daily solving found; 0: not yet."""
+    hours, minutes = collection.daily_at.split(":")
+    rules = RecrawlRules(
+        policy=Policy(collection.recrawl),
+        max_age_ms=collection.max_age,
+        timer="timer" in collection.recrawl_triggers,
+        on_link="on_link" in collection.recrawl_triggers,
+        daily_at=int(hours) * 60 + int(minutes),
+        budget_per_day=collection.fetches_per_day,
+        threshold=threshold,
+    )
+    return replace(rules, default_rate=default_rate) if default_rate > 0 else rules

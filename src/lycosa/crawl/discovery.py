@@ -1,0 +1,139 @@
+"""Finding pages otherwise than by links: sitemaps that robots.txt files name, feeds that pages name, both as configured.
+
+A sitemap or feed is a row of `urls` of its own, with the operation `sitemap` or `feed`: it survives a kill, waits in the same
+queue under the same politeness, and is read again on a schedule of its own. What it lists is admitted like links; what it
+says of changes makes known pages due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lycosa.core.errors import Refusal
+from lycosa.core.records import Exchange, Link, LinkKind, UrlId, UrlRow, UrlState, Visit, VisitKind, operation_key
+from lycosa.crawl.ledger import Ledger
+from lycosa.fetch.decode import Headers, decode_with
+from lycosa.page.sitemap import read_sitemap, references_at, speaks_for
+from lycosa.url.normalise import LinkResolver, normalise
+from lycosa.url.scope import hostname
+
+SITEMAP, FEED = "sitemap", "feed"
+KINDS = {"": VisitKind.PAGE, SITEMAP: VisitKind.SITEMAP, FEED: VisitKind.FEED}
+"""Operation -> what its visits are for."""
+
+MAX_SITEMAPS = 50
+"""Sitemaps of one robots.txt that are read; further ones are counted."""
+
+MAX_FEEDS = 5
+"""Feeds of one page that are read."""
+
+_MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
+_INTERVALS = {FEED: (5 * _MINUTE_MS, 30 * _MINUTE_MS, _DAY_MS), SITEMAP: (_HOUR_MS, _DAY_MS, 7 * _DAY_MS)}
+# Least, first and longest time until it is read again: halved when it named something new, doubled when it did not.
+
+
+class Discovery:
+    """Admits and reads sitemaps and feeds."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._max_decoded = ledger.config.fetch.max_decoded
+
+    def configured(self) -> None:
+        """Admit the feeds and sitemaps that the configuration names.
+
+        Raises:
+            UrlError: one of them cannot be used.
+        """
+        for name, assignment in self._ledger.assignments.items():
+            for url in assignment.collection.feed_urls:
+                self._admit(name, self._ledger.identifier.identify(normalise(url)), FEED, "", 0)
+
+    def from_robots(self, origin: str, sitemaps: Iterable[str]) -> None:
+        """Admit the sitemaps that an origin's robots.txt names, for each collection that takes URLs of the origin."""
+        names = [
+            name
+            for name, each in self._ledger.assignments.items()
+            if each.collection.sitemaps and each.gate.takes(f"{origin}/") and self._has_urls(name, origin)
+        ]
+        if not names:
+            return
+        resolver = LinkResolver(f"{origin}/robots.txt")
+        for number, line in enumerate(sitemaps):
+            target = resolver.resolve(line)
+            for name in names:
+                refused = self._ledger.assignments[name].gate.refused
+                if isinstance(target, Refusal):
+                    refused[target] += 1
+                elif number >= MAX_SITEMAPS:
+                    refused["too_many_sitemaps"] += 1
+                else:
+                    self._admit(name, self._ledger.identifier.identify(target), SITEMAP, f"{origin}/robots.txt", 0)
+
+    def from_page(self, row: UrlRow, links: Iterable[Link]) -> None:
+        """Admit the feeds that a page names, where they lie in the collection's scope."""
+        assignment = self._ledger.assignments[row.collection]
+        if not assignment.collection.feeds:
+            return
+        feeds = [link.target for link in links if link.kind == LinkKind.FEED]
+        for target in feeds[:MAX_FEEDS]:
+            if assignment.gate.takes(target):
+                self._admit(row.collection, self._ledger.identifier.identify(target), FEED, row.id.url, row.depth)
+
+    def read(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit) -> None:
+        """Read a sitemap or feed that was fetched, and say when it is read again."""
+        ledger = self._ledger
+        decoded = decode_with(exchange, headers, self._max_decoded)
+        sitemap = read_sitemap(decoded.payload, row.id.url, content_type=headers.get("content-type") or "")
+        gate = ledger.assignments[row.collection].gate
+        now_ms = ledger.clock.now_ms()
+        before = gate.admitted_count
+        claims: dict[UrlId, int] = {}
+        named_by = [hostname(row.referrer)] if row.referrer.startswith("http") else []
+        for entry in sitemap.entries:
+            if row.operation == SITEMAP and not speaks_for(row.id.url, entry.url, named_by):
+                gate.refused["foreign_sitemap"] += 1
+                continue
+            if not gate.admit(entry.url, row.depth + 1, now_ms, referrer=row.id.url) and entry.last_modified_at:
+                claims[ledger.identifier.identify(entry.url)] = entry.last_modified_at
+        for reference in references_at(sitemap, row.redirects):
+            if speaks_for(row.id.url, reference.url, named_by):
+                self._admit(row.collection, ledger.identifier.identify(reference.url), SITEMAP, row.referrer, row.depth, row.redirects + 1)
+        visit.links_count = len(sitemap.entries) + len(sitemap.sitemaps)
+        visit.changed = gate.admitted_count > before
+        ledger.claimed(row.collection, claims)
+
+    def settle(self, row: UrlRow, *, changed: bool) -> None:
+        """A sitemap or feed was looked at: it waits for its next time, or is done with where nothing is fetched again."""
+        ledger = self._ledger
+        collection = ledger.assignments[row.collection].collection
+        if collection.recrawl == "never":
+            ledger.settle(row, UrlState.VISITED)
+            return
+        least, first, longest = _INTERVALS[row.operation]
+        before = row.history[0] if row.history else 2 * first
+        interval = max(least, before / 2) if changed else min(longest, before * 2 if row.history else first)
+        row.history = (interval,)
+        row.not_before = ledger.clock.now_ms() + round(interval)
+        ledger.settle(row, UrlState.KNOWN, "scheduled")
+
+    def _has_urls(self, name: str, origin: str) -> bool:
+        """Whether a collection has URLs of the origin's host: sitemaps of hosts that were only passed through are not read."""
+        queue = self._ledger.frontier.hosts.get(self._ledger.identifier.identify(f"{origin}/").host_key)
+        return queue is not None and (name in queue.heads or len(self._ledger.assignments) == 1)
+
+    def _admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0) -> None:
+        """A row for a sitemap or feed, unless there is one. `hops`: the indexes above it."""
+        ledger = self._ledger
+        known = ledger.assignments[name].known
+        as_key = identity._replace(url_key=operation_key(identity.url_key, operation))
+        try:
+            if known.depth(as_key) is not None:
+                return
+        except KeyError:
+            return
+        known.put(as_key, depth)
+        now_ms = ledger.clock.now_ms()
+        ledger.admit(
+            UrlRow(identity, name, depth, operation, state_at=now_ms, first_seen_at=now_ms, referrer=referrer, redirects=hops, priority=1.0)
+        )

@@ -1,0 +1,34 @@
+"""What the end of a crawl leaves for later, and why: read from the tables after the last commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import polars as pl
+
+from lycosa.core.records import UrlState
+from lycosa.crawl.ledger import Ledger
+from lycosa.store.live import LiveTables
+
+
+def left_for_later(ledger: Ledger, tables: LiveTables, collections: Iterable[str]) -> Counter[str]:
+    """How many known URLs wait, by reason: the last failure, `robots_unreachable`, `host_rests`, `not_reached`."""
+    waiting = (
+        tables.scan("urls")
+        .filter((pl.col("state") == UrlState.KNOWN) & pl.col("collection").is_in(list(collections)))
+        .with_columns(origin=pl.col("url").str.extract(r"^(https?://[^/]+)"))
+        .group_by("host_key", "origin", "reason")
+        .len()
+        .collect()
+    )
+    now, now_ms = ledger.clock.monotonic_ms(), ledger.clock.now_ms()
+    patience = ledger.config.crawl.patience
+    later: Counter[str] = Counter()
+    for host_key, origin, reason, number in waiting.iter_rows():
+        if not reason and ledger.robots.known(origin, now_ms) and not ledger.robots.reachable(origin):
+            reason = "robots_unreachable"
+        if not reason and host_key in ledger.frontier.hosts and ledger.frontier.clocks.host_ready_at(host_key) > now + patience:
+            reason = "host_rests"
+        later[reason or "not_reached"] += number
+    return later

@@ -1,0 +1,147 @@
+"""What is not fetched though it lies in scope: what the operator excluded, what cannot be indexed, and traps.
+
+Each rule has a name, is counted, and is shown by `lycosa explain`. Rules that need only the URL refuse it at admission; those
+that look at what a host's pages said put its URL off, for they may turn out wrong.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import UTC, date, datetime
+
+from lycosa.core.clock import Clock
+from lycosa.core.config import Collection
+from lycosa.core.records import HostRow, Page, UrlId
+from lycosa.frontier.traps import PrefixBook
+from lycosa.store.state import LogState
+from lycosa.url.domain import Domains
+from lycosa.url.exclusions import ExclusionFile, ExclusionRule
+from lycosa.url.indexable import unindexable
+from lycosa.url.scope import hostname
+from lycosa.url.traps import TrapRule, query_signature, trap
+
+FREE_SUSPECTS = 200
+"""So many URLs of a collection that look like a trap are fetched all the same: a small site may say the same on every page, and
+an endless one costs no more than this."""
+
+PUT_OFF_MS = 7 * 86_400_000
+"""A URL that a rule about content holds back is looked at again after this time."""
+
+_BOOKS = 2_000  # hosts whose pages are compared; of the others only what is stopped is remembered, in their rows
+_SIGNATURES = 50_000
+_DAY_MS = 86_400_000
+
+
+class Excluded:
+    """What the operator excluded: the list in a file, read again when it changes, and the exclusions of the store."""
+
+    def __init__(self, file: ExclusionFile | None, domains: Domains, log: LogState | None = None) -> None:
+        self._file = file
+        self._domains = domains
+        self._log = log
+
+    def rule(self, url: str) -> ExclusionRule | None:
+        """The rule of the file that forbids a normalised URL."""
+        if self._file is None:
+            return None
+        host = hostname(url)
+        return self._file.current().excluded(url, host, self._domains.registrable(host))
+
+    def __call__(self, url: str) -> bool:
+        if self._log is not None and self._log.exclusions and self._log.excluded(url, hostname(url)):
+            return True
+        return self._file is not None and self.rule(url) is not None
+
+
+class Screen:
+    """Asked about every new URL of one collection: a text is the reason to refuse it. Hot path (a call for each new URL)."""
+
+    def __init__(self, collection: Collection, excluded: Excluded, clock: Clock) -> None:
+        self._traps = collection.traps
+        self._skip = not collection.media_types
+        self._excluded = excluded
+        self._clock = clock
+        self._today = date.min
+        self._until_ms = 0
+        self._signatures: dict[int, str] = {}
+
+    def __call__(self, url: str) -> str:
+        if self._excluded(url):
+            return "excluded"
+        if self._skip:
+            reason = unindexable(url, documents=False)
+            if reason:
+                return f"unindexable_{reason}"
+        if not self._traps:
+            return ""
+        rule = trap(url, self._date())
+        if not rule and "&" in url and self._permuted(url):
+            rule = TrapRule.QUERY_PERMUTATION
+        return f"trap_{rule}" if rule else ""
+
+    def _permuted(self, url: str) -> bool:
+        """Whether the same query parameters are known in another order."""
+        if len(self._signatures) >= _SIGNATURES:
+            self._signatures.clear()
+        return self._signatures.setdefault(query_signature(url), url) != url
+
+    def _date(self) -> date:
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._until_ms:
+            self._today = datetime.fromtimestamp(now_ms / 1000, UTC).date()
+            self._until_ms = now_ms - now_ms % _DAY_MS + _DAY_MS
+        return self._today
+
+
+class TrapKeeper:
+    """What the pages of each host said, and which of its parts are held back for it."""
+
+    def __init__(self) -> None:
+        self._books: OrderedDict[int, PrefixBook] = OrderedDict()
+
+    def holds(self, host: HostRow, url: str) -> str:
+        """The rule by which a URL is to be put off, or ""."""
+        book = self._books.get(host.host_key)
+        if book is None:
+            if not host.traps:
+                return ""
+            book = self._book(host)
+        allowance = book.allowance(_path(url))
+        return "" if allowance.admit else allowance.rule
+
+    def count(self, host: HostRow, rule: str) -> None:
+        """A URL was put off: counted in the host's row."""
+        book = self._book(host)
+        book.count(rule)
+        host.traps = book.counters()
+
+    def observe(self, host: HostRow, identity: UrlId, page: Page, status: int) -> None:
+        """Learn from a visited page."""
+        book = self._book(host)
+        path = _path(identity.url)
+        before = len(book.counters()) if host.traps else 0
+        book.observe(
+            path,
+            simhash=page.simhash,
+            text_digest=page.text_digest,
+            text_length=len(page.text),
+            status=status,
+            title=page.title,
+            text=page.text if "?" in path or any(mark.isdigit() for mark in path) else "",
+        )
+        if before or any(group.stopped_at >= 0 for group in book.groups.values()):
+            host.traps = book.counters()
+
+    def _book(self, host: HostRow) -> PrefixBook:
+        book = self._books.get(host.host_key)
+        if book is None:
+            book = self._books[host.host_key] = PrefixBook.from_counters(host.traps)
+            if len(self._books) > _BOOKS:
+                self._books.popitem(last=False)
+        else:
+            self._books.move_to_end(host.host_key)
+        return book
+
+
+def _path(url: str) -> str:
+    return url[url.index("/", 8) :]

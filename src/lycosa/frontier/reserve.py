@@ -1,0 +1,431 @@
+"""What rests: the hosts and URLs that stand in the tables, and when they are brought to hand.
+
+The frontier holds a bounded number of hosts, each with the head of its queue. Everything else is rows: committed ones on the
+shelves, uncommitted ones in the worker's batches. A refill brings in hosts that are due, gives dry heads their next URLs, and
+sends hosts back that have nothing to do. Nothing is lost by sending a host back: its rows are in the tables or on their way.
+
+Stored times are milliseconds since 1970, the frontier's are of the monotonic clock; the change from one to the other is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from lycosa.core.clock import Clock
+from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState
+from lycosa.frontier.directory import NEVER, HostDirectory
+from lycosa.frontier.directory import Order as HostOrder
+from lycosa.frontier.frontier import Frontier, HostQueue
+from lycosa.frontier.recrawl import RecrawlRules, due_at, due_expr
+from lycosa.frontier.shelf import Shelf, summary
+from lycosa.store.rows import host_record, url_record
+from lycosa.store.state import LogState
+from lycosa.url.scope import hostname
+
+HORIZON_MS = 600_000
+"""What is due within ten minutes belongs into a head; a host that rests longer than that rests in the tables."""
+
+_REFILL_HOSTS = 2_000
+_REFILL_EVERY_MS = 100
+_ROOM_LEAST = 2
+_SHARE_OF_LARGE = 200  # of a host with very many URLs each refill takes this share, so that reading it stays cheap a URL
+_LOOK_AGAIN_MS = 1_000
+_USUAL_PAUSE_MS = 600_000  # a stored pause beyond this was back-off or Retry-After: not_before tells when it ends
+
+
+@dataclass(slots=True, frozen=True)
+class Shelves:
+    """The tables that rest hosts and URLs."""
+
+    urls: Shelf
+    hosts: Shelf
+
+    def refresh(self, state: LogState) -> None:
+        """Read from the files that count in this state of the log."""
+        self.urls.refresh(state.files.get("urls", []))
+        self.hosts.refresh(state.files.get("hosts", []))
+
+
+@dataclass(slots=True, frozen=True)
+class Pending:
+    """What stands in the worker's batches and not yet in the tables, by host; the newest version of each row."""
+
+    urls: Callable[[int], Iterable[UrlRow]]
+    host: Callable[[int], HostRow | None]
+
+
+class Reserve:
+    """Brings rows to hand and sends hosts back. Not for several threads at once.
+
+    `rules` says by collection when a visited page is due again; collections that it lacks are left alone (`paused`).
+    `depth` gives the least depth at which a URL is known now; `in_flight` whether a URL is being fetched. `shelves` is
+    None while there are no tables.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        directory: HostDirectory,
+        *,
+        rules: Mapping[str, RecrawlRules],
+        active_hosts: int,
+        waiting_urls: int,
+        least_pause_ms: int = 0,
+        clock: Clock,
+        pending: Pending,
+        depth: Callable[[UrlRow], int],
+        in_flight: Callable[[UrlRow], bool],
+    ) -> None:
+        self.frontier = frontier
+        self.directory = directory
+        self.shelves: Shelves | None = None
+        self._rules = rules
+        self._active_hosts = active_hosts
+        self._waiting_urls = waiting_urls
+        self._least_pause_ms = least_pause_ms
+        self._clock = clock
+        self._pending = pending
+        self._depth = depth
+        self._in_flight = in_flight
+        self._next_refill = 0
+        self._earliest: int | None = None
+        self._earliest_until = -1
+        self._unvisited_first = any(order.strategy.unvisited_first for order in frontier.orders.values())
+
+    @property
+    def room(self) -> int:
+        """How many URLs a head may hold now."""
+        return max(_ROOM_LEAST, self._waiting_urls // max(1, len(self.frontier.hosts)))
+
+    @property
+    def full(self) -> bool:
+        """Whether no further host may become active without another going."""
+        return len(self.frontier.hosts) >= self._active_hosts
+
+    def due_at(self, row: UrlRow) -> int | None:
+        """When a URL is to be fetched, ms since 1970 (0: now); None: never, as things are."""
+        rules = self._rules.get(row.collection)
+        if rules is None:
+            return None
+        if row.state == UrlState.KNOWN:
+            return row.not_before
+        return due_at(
+            rules,
+            state=row.state,
+            visited_at=row.visited_at,
+            not_before=row.not_before,
+            fails=row.fails,
+            depth=row.depth,
+            importance=row.importance,
+            change_rate=row.change_rate,
+            claim=row.claim,
+            silence=row.silence,
+        )
+
+    def wait_for(self, row: UrlRow) -> None:
+        """A URL of an active host changed: it waits here if it is due soon and there is room, else in the tables."""
+        due = self.due_at(row)
+        if due is None:
+            return
+        queue = self.frontier.hosts[row.id.host_key]
+        wait = due - self._clock.now_ms()
+        head = queue.heads.get(row.collection)
+        if wait <= HORIZON_MS and (head is None or len(head.rows) < self.room):
+            self.frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
+        else:
+            queue.next_due_at = due if queue.next_due_at is None else min(queue.next_due_at, due)
+
+    def refresh(self, state: LogState) -> None:
+        """The log has gone on: read from the files that count now."""
+        if self.shelves is not None:
+            self.shelves.refresh(state)
+
+    def load(self, shelves: Shelves) -> Iterator[pl.DataFrame]:
+        """Take in the hosts of the tables, all of which rest, while the caller goes through what this yields: the live rows of
+        `urls`, part by part, with the columns collection, operation, host_key, url_key, state and depth."""
+        self.shelves = shelves
+        self.directory.clear()
+        due = {collection: due_expr(rules) for collection, rules in self._rules.items()}
+        needed = {name for expression in due.values() for name in expression.meta.root_names()}
+        for frame in shelves.urls.live(("state", "depth", *needed)):
+            self.directory.extend(summary(frame, due))
+            yield frame
+        self.directory.update(
+            frame.filter(pl.col("host") != "").select(
+                "host_key", "pages", next_at=pl.col("not_before").cast(pl.Int64), last_visit_at=pl.col("last_visit_at").cast(pl.Int64)
+            )
+            for frame in shelves.hosts.live(("host", "pages", "not_before", "last_visit_at"))
+        )
+
+    def knows(self, host_key: int) -> bool:
+        """Whether a host is known, active or resting."""
+        return self.directory.slot(host_key) is not None
+
+    def new_host(self, row: HostRow) -> HostQueue:
+        """Take in a host that was not known, and make it active."""
+        self.directory.activate(self.directory.add(row.host_key, row.partition))
+        return self.frontier.open_host(row)
+
+    def rest(self, row: HostRow) -> None:
+        """Take in a host that was not known, to rest until there is room for it. It has a URL that is due."""
+        slot = self.directory.add(row.host_key, row.partition)
+        self.directory.set(slot, waiting=row.known, next_at=self._clock.now_ms())
+
+    def note(self, host_key: int) -> None:
+        """A new URL of a resting host was admitted: it is due now."""
+        slot = self._slot(host_key)
+        self.directory.change(slot, waiting=1)
+        self.directory.wake(slot, self._clock.now_ms())
+        self._earliest_until = -1
+
+    def open(self, host_key: int) -> HostQueue | None:
+        """Make a resting host active (its URLs come with the next refill). None: no such host is known."""
+        queue = self.frontier.hosts.get(host_key)
+        if queue is None and self.directory.slot(host_key) is not None:
+            self._open([host_key])
+            queue = self.frontier.hosts.get(host_key)
+            if queue is not None:
+                queue.next_due_at = 0
+        return queue
+
+    def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
+        """The rows of single URLs as the tables hold them, in all collections. (What is at hand may be newer.)"""
+        if self.shelves is None or not identities:
+            return
+        frame = self.shelves.urls.find(
+            np.array([identity.partition for identity in identities], np.uint16),
+            np.array([identity.host_key for identity in identities], np.uint64),
+            np.array([identity.url_key for identity in identities], np.uint64),
+        )
+        wanted = {identity.url_key for identity in identities}
+        for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
+            if row[2] in wanted:
+                yield url_record(row, hostname(row[3]))
+
+    def next_time(self) -> int | None:
+        """When something that rests may be due at the earliest, in ms of the monotonic clock."""
+        now = self._clock.monotonic_ms()
+        if self.frontier.dry:
+            return now
+        if now >= self._earliest_until:
+            times = [self.directory.next_time()]
+            times += [queue.next_due_at for queue in self.frontier.hosts.values()]
+            self._earliest = min((at for at in times if at is not None and at < NEVER), default=None)
+            self._earliest_until = now + _LOOK_AGAIN_MS
+        return None if self._earliest is None else self._monotonic(self._earliest)
+
+    def refill(self) -> bool:
+        """Bring in what is due, if the last refill is not too near. True if anything was read."""
+        now = self._clock.monotonic_ms()
+        if now < self._next_refill:
+            return False
+        self._next_refill = now + _REFILL_EVERY_MS
+        now_ms = self._clock.now_ms()
+        thirsty = [
+            key
+            for key, queue in self.frontier.hosts.items()
+            if (key in self.frontier.dry or (queue.next_due_at is not None and queue.next_due_at <= now_ms))
+            and self.frontier.clocks.host_ready_at(key) <= now + HORIZON_MS
+        ]
+        self.frontier.dry.clear()
+        keys = thirsty[:_REFILL_HOSTS]
+        self.frontier.dry.update(thirsty[_REFILL_HOSTS:])
+        fresh = self._due_hosts(now_ms)
+        if fresh:
+            self._make_room(len(fresh), now)
+            fresh = fresh[: max(0, self._active_hosts - len(self.frontier.hosts))]
+            self._open(fresh)
+        keys += fresh
+        if keys:
+            self._read(keys, now_ms)
+        return bool(keys)
+
+    def close_idle(self) -> None:
+        """Send back every host that has nothing to do now (before the counts of a resting frontier are asked for)."""
+        for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
+            self._close(key)
+
+    # -- hosts --------------------------------------------------------------------------------------------------------
+
+    def _due_hosts(self, now_ms: int) -> list[int]:
+        earliest = self.directory.next_time()
+        if earliest is None or earliest > now_ms:
+            return []
+        order = HostOrder.SERVERS if self._unvisited_first else HostOrder.TIME
+        slots = self.directory.pick(now_ms, HORIZON_MS, _REFILL_HOSTS, order)
+        return [int(key) for key in self.directory.host_key[slots]]
+
+    def _make_room(self, wanted: int, now: int) -> None:
+        """Send hosts back until `wanted` more fit: first those with nothing to do, then those that rest for long."""
+        hosts = self.frontier.hosts
+        too_many = len(hosts) + wanted - self._active_hosts
+        if too_many <= 0:
+            return
+        idle = [key for key, queue in hosts.items() if queue.idle]
+        resting = [
+            key
+            for key, queue in hosts.items()
+            if not queue.in_flight and not queue.held and not queue.idle and self.frontier.clocks.host_ready_at(key) > now + HORIZON_MS
+        ]
+        for key in [*idle, *resting][:too_many]:
+            self._close(key)
+
+    def _open(self, host_keys: Sequence[int]) -> None:
+        """Make resting hosts active; politeness goes on where it stood."""
+        missing = []
+        rows = {}
+        for key in host_keys:
+            row = self._pending.host(key)
+            if row is None:
+                missing.append(key)
+            else:
+                rows[key] = row
+        if missing and self.shelves is not None:
+            rows.update((row.host_key, row) for row in self._shelved_hosts(missing))
+        for key in host_keys:
+            slot = self._slot(key)
+            row = rows.get(key)
+            if row is None:
+                self.directory.set(slot, next_at=NEVER)  # a row that the tables lack: nothing to ask
+                continue
+            row.known, row.visited = int(self.directory.waiting[slot]), int(self.directory.visited[slot])
+            self.frontier.open_host(row)
+            self.frontier.clocks.take_up(
+                key,
+                row.registrable_domain,
+                max(self._least_pause_ms, min(row.delay_ms, _USUAL_PAUSE_MS)),
+                not_before=row.not_before,
+                now_ms=self._clock.now_ms(),
+                monotonic_ms=self._clock.monotonic_ms(),
+            )
+            self.directory.activate(slot)
+
+    def _shelved_hosts(self, keys: list[int]) -> Iterator[HostRow]:
+        assert self.shelves is not None
+        partitions = self.directory.partition[[self._slot(key) for key in keys]]
+        frame = self.shelves.hosts.rows(partitions, np.array(keys, np.uint64), pl.col("host") != "")
+        for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
+            yield host_record(row)
+
+    def _close(self, host_key: int) -> None:
+        queue = self.frontier.close_host(host_key)
+        due = [at for at in (queue.next_due_at,) if at is not None]
+        waiting = 0
+        for head in queue.heads.values():
+            waiting += len(head.rows)
+            if not head.complete or head.waiting:
+                due.append(0)
+            due += [self._wall(at) for at, _, _ in head.later[:1]]
+        row = queue.row
+        ready = self._wall(self.frontier.clocks.let_go(host_key))
+        row.not_before = max(row.not_before, ready)
+        next_at = max(min(due), ready) if due else NEVER
+        slot = self._slot(host_key)
+        self.directory.activate(slot, False)
+        self.directory.set(slot, next_at=next_at, waiting=row.known, visited=row.visited, pages=row.pages, last_visit_at=row.last_visit_at)
+
+    def _slot(self, host_key: int) -> int:
+        slot = self.directory.slot(host_key)
+        assert slot is not None
+        return slot
+
+    # -- URLs ---------------------------------------------------------------------------------------------------------
+
+    def _read(self, host_keys: Sequence[int], now_ms: int) -> None:
+        """Give these active hosts the heads of their queues, from the tables and the batches."""
+        horizon = now_ms + HORIZON_MS
+        room = self.room
+        pending = {key: self._pending_rows(key) for key in host_keys}
+        taken: dict[tuple[int, str], list[UrlRow]] = {}
+        more: set[tuple[int, str]] = set()
+        for key in host_keys:
+            queue = self.frontier.hosts[key]
+            queue.next_due_at = None
+            for row in pending[key].values():
+                self._take(row, horizon, taken)
+        if self.shelves is not None:
+            for keys, limit in self._portions(host_keys, room):
+                extra = max(len(pending[key]) for key in keys)
+                for collection, rules in self._rules.items():
+                    for row in self._shelved(keys, collection, rules, horizon, limit + extra + 1):
+                        place = (row.id.host_key, collection)
+                        if (collection, row.operation, row.id.url_key) in pending[row.id.host_key]:
+                            continue
+                        if len(taken.get(place, ())) >= limit + len(pending[row.id.host_key]):
+                            more.add(place)
+                        else:
+                            self._take(row, horizon, taken)
+        now = self._clock.monotonic_ms()
+        for (key, collection), rows in taken.items():
+            self._fill(self.frontier.hosts[key], collection, rows, room, (key, collection) in more, now, now_ms)
+        for key in host_keys:
+            for collection in self.frontier.hosts[key].heads:
+                if (key, collection) not in taken:
+                    self.frontier.close_head(key, collection, None)
+
+    def _take(self, row: UrlRow, horizon: int, taken: dict[tuple[int, str], list[UrlRow]]) -> None:
+        due = self.due_at(row)
+        if due is None:
+            return
+        if due <= horizon:
+            taken.setdefault((row.id.host_key, row.collection), []).append(row)
+            return
+        queue = self.frontier.hosts[row.id.host_key]
+        queue.next_due_at = due if queue.next_due_at is None else min(queue.next_due_at, due)
+
+    def _portions(self, host_keys: Sequence[int], room: int) -> Iterator[tuple[list[int], int]]:
+        """Hosts that are read together, and how many URLs each may give. A host with very many gives more at once."""
+        hosts = self.frontier.hosts
+        large = [key for key in host_keys if hosts[key].row.known > room * _SHARE_OF_LARGE]
+        for key in large:
+            yield [key], hosts[key].row.known // _SHARE_OF_LARGE
+        rest = [key for key in host_keys if key not in set(large)]
+        if rest:
+            yield rest, room
+
+    def _shelved(self, keys: list[int], collection: str, rules: RecrawlRules, horizon: int, limit: int) -> Iterator[UrlRow]:
+        """The first rows of each host that are due, then the one that is due next."""
+        assert self.shelves is not None
+        due = due_expr(rules)
+        strategy = self.frontier.order(collection).strategy
+        order = [pl.when(due > horizon).then(due).otherwise(0)]
+        order += [-pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64) for name, down in strategy.columns]
+        partitions = np.array([self.frontier.hosts[key].row.partition for key in keys], np.uint16)
+        frame = self.shelves.urls.rows(
+            partitions, np.array(keys, np.uint64), (pl.col("collection") == collection) & due.is_not_null(), order=order, limit=limit
+        )
+        for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
+            yield url_record(row, hostname(row[3]))
+
+    def _fill(self, queue: HostQueue, collection: str, rows: list[UrlRow], room: int, more: bool, now: int, now_ms: int) -> None:
+        rank = self.frontier.order(collection).strategy.rank
+        head = queue.heads.get(collection)
+        here = head.rows if head else {}
+        wanted = []
+        for row in rows:
+            if row.key in here or self._in_flight(row):
+                continue
+            row.depth = min(row.depth, self._depth(row))
+            wanted.append(row)
+        wanted.sort(key=rank)
+        kept = wanted[: max(room, queue.row.known // _SHARE_OF_LARGE)]
+        for row in kept:
+            wait = (self.due_at(row) or 0) - now_ms
+            self.frontier.add(row, now + wait if wait > 0 else 0)
+        closed_at = rank(wanted[len(kept)]) if len(wanted) > len(kept) else (rank(kept[-1]) if kept else ()) if more else None
+        self.frontier.close_head(queue.row.host_key, collection, closed_at)
+
+    def _pending_rows(self, host_key: int) -> dict[tuple[str, str, int], UrlRow]:
+        return {(row.collection, row.operation, row.id.url_key): row for row in self._pending.urls(host_key)}
+
+    def _monotonic(self, at_ms: int) -> int:
+        """A stored time on the monotonic clock; what is past is now at the latest."""
+        return self._clock.monotonic_ms() + max(at_ms - self._clock.now_ms(), 0)
+
+    def _wall(self, monotonic_ms: int) -> int:
+        return self._clock.now_ms() + monotonic_ms - self._clock.monotonic_ms()
