@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.records import HostRow, Link, UrlId, UrlRow, Visit
 from lycosa.store.live import LiveTables
+from lycosa.store.purge import exclude
 from lycosa.store.rows import found_row
 from lycosa.store.schema import TABLES
 from lycosa.store.tables import Buffers, polars_schema
 from lycosa.store.workspace import Workspace
-from tests.store.builders import commit_pages, make_page, make_visit
+from tests.store.builders import commit_pages, commit_urls, make_page, make_visit
 
 _key = st.integers(0, 4)
 _collection = st.sampled_from(["a", "b"])
@@ -244,3 +245,22 @@ def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace) -> None:
     claim.commit(claim.next_folder(), buffers.mapping())
     [row] = LiveTables(workspace).scan("visits").with_columns(pl.col("fetched_at").dt.epoch("ms")).collect().iter_rows(named=True)
     assert Visit(**row) == visit
+
+
+@pytest.mark.parametrize("rules", [[], ["host:h1.example.org", "prefix:http://h2.example.org/2"]])
+def test_large_files_come_in_parts(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rules: list[str]) -> None:
+    monkeypatch.setattr("lycosa.store.live._BATCH_BYTES", 1)  # parts of 1,000 rows, the least
+    claim = workspace.claim("w")
+    for start in (0, 1_500):
+        commit_urls(workspace, claim, [f"http://h{number % 5}.example.org/{number}" for number in range(start, start + 2_500)])
+    exclude(workspace, rules)
+    live = LiveTables(workspace)
+    parts = list(live.batches("urls"))
+    assert len(parts) >= 4
+    assert max(part.height for part in parts) <= 1_000
+    assert pl.concat(parts).equals(live.scan("urls").collect())
+    changed = list(live.changes("urls", 2, ["url"]))
+    assert len(changed) > 1
+    newer = live.all_rows("urls").filter(pl.col("entry") > 2).select("url", "entry").collect()
+    assert pl.concat(changed).equals(newer)
+    assert sum(part.height for part in live.ordered("urls", ["url"], memory_bytes=1)) == live.scan("urls").collect().height
