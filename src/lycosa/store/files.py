@@ -6,6 +6,7 @@ memory, and what lies below the lowest end of all blocks can be handed on. Hot p
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -160,6 +161,9 @@ def by_partition(frames: Iterable[pl.DataFrame], most_rows: Callable[[], int]) -
         yield part()
 
 
+_Key = tuple[int, int, int]  # of `SORT`
+
+
 class _Cursor:
     """One source's place: the rows that were read and not handed on, and whether there are `more`."""
 
@@ -198,17 +202,17 @@ class _Cursor:
             self.rows = pl.concat([self.rows, block]) if self.rows.height else block
         self.more = self._file + 1 < len(self._scans) or self._offset < self._heights[self._file]
 
-    def last(self) -> tuple[int, int, int]:
+    def last(self) -> _Key:
         """The key of the last row that was read."""
-        partition, host_key, url_key = self.rows.select(SORT).row(-1)
-        return partition, host_key, url_key
+        return self._key(self.rows.height - 1)
 
-    def below(self, cut: tuple[int, int, int]) -> int:
+    def below(self, cut: _Key) -> int:
         """How many of the rows that were read have a lower key."""
-        partition, host, url = (pl.lit(value, dtype=kind) for value, kind in zip(cut, (pl.UInt16, pl.UInt64, pl.UInt64), strict=True))
-        same_host = (pl.col("host_key") == host) & (pl.col("url_key") < url)
-        same_partition = (pl.col("partition") == partition) & ((pl.col("host_key") < host) | same_host)
-        return int(self.rows.select(((pl.col("partition") < partition) | same_partition).sum()).item())
+        return bisect_left(range(self.rows.height), cut, key=self._key)
+
+    def _key(self, place: int) -> _Key:
+        partition, host_key, url_key = (self.rows.get_column(name)[place] for name in SORT)
+        return partition, host_key, url_key
 
     def take(self, count: int) -> pl.DataFrame:
         """Hand on the first rows."""
