@@ -339,7 +339,8 @@ class Ledger:
             queue = self.host(row.id)
         queue.row.known += 1
         self.batch.change_host(queue.row)
-        self.frontier.offer(row, self.reserve.room)
+        if self.reserve.only is None or self.reserve.only.admits(row):
+            self.frontier.offer(row, self.reserve.room)
 
     def _url_rose(self, collection: str, identity: UrlId, depth: int) -> None:
         """A known URL lies at less depth than was thought."""

@@ -13,6 +13,7 @@ from lycosa.core.config import Collection
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.core.records import FOLLOWED_KINDS, Link, LinkKind, UrlId, UrlRow
 from lycosa.frontier.known import KnownUrls
+from lycosa.frontier.reach import Reach
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
@@ -54,6 +55,8 @@ class LinkGate:
         self._linked = linked
         self._screen = screen
         self._verdicts: dict[str, int | str] = {}
+        self.depth_limit = collection.depth
+        self.reach: Reach | None = None  # what a visited page within it leads to is within it too
         self.admitted_count = 0
         self.refused: Counter[str] = Counter()
 
@@ -74,6 +77,9 @@ class LinkGate:
 
     def follow(self, source: UrlRow, links: Iterable[Link], now_ms: int) -> None:
         """Admit what the links of a visited page lead to, one deeper than the page."""
+        if self.reach is not None:
+            links = list(links)
+            self.extend(source.id.url_key, (link.target for link in links if self._is_followed(link)), 1)
         verdicts = self._verdicts
         depth = source.depth + 1
         heed_nofollow = self._collection.respect_nofollow
@@ -93,6 +99,8 @@ class LinkGate:
 
     def redirect(self, source: UrlRow, target: str, now_ms: int) -> str:
         """Admit the target of a redirect, at the source's own depth."""
+        if self.reach is not None:
+            self.extend(source.id.url_key, (target,), 0)
         return self.admit(
             target,
             source.depth,
@@ -109,7 +117,7 @@ class LinkGate:
         url = self._rules.apply(target)
         refusal: str | None = self._admission.refuse(url)
         if refusal is None:
-            if self._collection.depth is not None and depth > self._collection.depth:
+            if self.depth_limit is not None and depth > self.depth_limit:
                 self.refused[Refusal.DEPTH] += 1  # not cached: another page may lead there at less depth
                 return Refusal.DEPTH
             refusal = self._enter(
@@ -121,6 +129,31 @@ class LinkGate:
             return refusal
         self._verdicts[target] = depth
         return ""
+
+    def extend(self, source_key: int, targets: Iterable[str], step: int) -> list[UrlId]:
+        """With a `reach`: note what a URL within it leads to, `step` links on. Returns what is reached now, or by a shorter way."""
+        distance = self.reach.distance(source_key) if self.reach is not None else None
+        if self.reach is None or distance is None:
+            return []
+        found = []
+        for target in targets:
+            url = self._rules.apply(target)
+            if self._admission.refuse(url) is None:
+                identity = self._identifier.identify(url)
+                if self.reach.put(identity.url_key, distance + step):
+                    found.append(identity)
+                    if self._is_known(identity):
+                        self.reach.wake(identity.host_key)
+        return found
+
+    def _is_known(self, identity: UrlId) -> bool:
+        try:
+            return self._known.depth(identity) is not None
+        except KeyError:
+            return False
+
+    def _is_followed(self, link: Link) -> bool:
+        return link.kind in _FOLLOWED and not (self._collection.respect_nofollow and "nofollow" in link.rel)
 
     def takes(self, url: str) -> bool:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
@@ -136,7 +169,7 @@ class LinkGate:
         refusal = self._admission.refuse(row.id.url)
         if refusal is Refusal.PATTERN and row.depth == 0:
             refusal = None  # a seed
-        if refusal is None and self._collection.depth is not None and row.depth > self._collection.depth:
+        if refusal is None and self.depth_limit is not None and row.depth > self.depth_limit:
             return Refusal.DEPTH
         return refusal
 

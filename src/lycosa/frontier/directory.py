@@ -144,6 +144,11 @@ class HostDirectory:
         if at_ms < self.next_at[slot]:
             self.next_at[slot] = at_ms
 
+    def hush(self) -> None:
+        """No host is due until it is woken."""
+        self.next_at[: self._count] = NEVER
+        self._arrays.shed()
+
     def activate(self, slots: Slots | int, active: bool = True) -> None:
         """Mark hosts as held in memory (never picked), or as resting again."""
         self.active[slots] = active

@@ -21,6 +21,7 @@ from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState
 from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
 from lycosa.frontier.frontier import Frontier, HostQueue
+from lycosa.frontier.reach import Unvisited
 from lycosa.frontier.recrawl import RecrawlRules, due_at, due_expr
 from lycosa.frontier.shelf import Shelf, summary
 from lycosa.store.rows import host_record, url_record
@@ -64,7 +65,7 @@ class Reserve:
 
     `rules` says by collection when a visited page is due again; collections that it lacks are left alone (`paused`).
     `depth` gives the least depth at which a URL is known now; `in_flight` whether a URL is being fetched. `shelves` is
-    None while there are no tables.
+    None while there are no tables. `only`: what this call may fetch, if not all that is due.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Reserve:
         self.frontier = frontier
         self.directory = directory
         self.shelves: Shelves | None = None
+        self.only: Unvisited | None = None
         self._rules = rules
         self._active_hosts = active_hosts
         self._waiting_urls = waiting_urls
@@ -110,7 +112,7 @@ class Reserve:
     def due_at(self, row: UrlRow) -> int | None:
         """When a URL is to be fetched, ms since 1970 (0: now); None: never, as things are."""
         rules = self._rules.get(row.collection)
-        if rules is None:
+        if rules is None or (self.only is not None and not self.only.admits(row)):
             return None
         if row.state == UrlState.KNOWN:
             return row.not_before
@@ -181,6 +183,20 @@ class Reserve:
         slot = self._slot(host_key)
         self.directory.change(slot, waiting=1)
         self.directory.wake(slot, self._clock.now_ms())
+        self._earliest_until = -1
+
+    def hush(self) -> None:
+        """No resting host is due until it is woken: with `only`, what is due is not yet known."""
+        self.directory.hush()
+        self._earliest_until = -1
+
+    def reached(self, host_key: int) -> None:
+        """`only` admits more URLs of a host: they are looked for in the tables."""
+        queue, slot = self.frontier.hosts.get(host_key), self.directory.slot(host_key)
+        if queue is not None:
+            queue.next_due_at = 0
+        elif slot is not None:
+            self.directory.wake(slot, self._clock.now_ms())
         self._earliest_until = -1
 
     def open(self, host_key: int) -> HostQueue | None:
@@ -392,12 +408,13 @@ class Reserve:
         """The first rows of each host that are due, then the one that is due next."""
         assert self.shelves is not None
         due = due_expr(rules)
+        wanted = due.is_not_null() if self.only is None else due.is_not_null() & self.only.condition()
         strategy = self.frontier.order(collection).strategy
         order = [pl.when(due > horizon).then(due).otherwise(0)]
         order += [-pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64) for name, down in strategy.columns]
         partitions = np.array([self.frontier.hosts[key].row.partition for key in keys], np.uint16)
         frame = self.shelves.urls.rows(
-            partitions, np.array(keys, np.uint64), (pl.col("collection") == collection) & due.is_not_null(), order=order, limit=limit
+            partitions, np.array(keys, np.uint64), (pl.col("collection") == collection) & wanted, order=order, limit=limit
         )
         for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
             yield url_record(row, hostname(row[3]))
