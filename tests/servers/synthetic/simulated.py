@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -126,6 +127,11 @@ class SimulatedFetcher:
                 self._end(heapq.heappop(self._running)[2])
         finished, self._finished = self._finished, []
         return finished
+
+    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+        """Let simulated time pass, unless somebody already wants attention."""
+        if not wake.is_set():
+            self._clock.sleep(timeout_ms)
 
     def stop(self) -> None:
         """End everything under way; the exchanges come from the next `wait`, marked `interrupted`."""

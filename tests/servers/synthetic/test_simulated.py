@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,15 @@ def test_the_log_in_a_file_is_the_log(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('["torn", "/"')
     assert list(read_log(path)) == entries
+
+
+def test_sleep_moves_the_clock_unless_it_is_to_wake() -> None:
+    web = Web(WebPlan.calm(hosts=2, pages=4))
+    clock = SimulatedClock(web.plan.epoch_ms)
+    fetcher = SimulatedFetcher(web, clock)
+    wake = threading.Event()
+    fetcher.sleep(1_500, wake)
+    assert clock.now_ms() == web.plan.epoch_ms + 1_500
+    wake.set()
+    fetcher.sleep(1_500, wake)
+    assert clock.now_ms() == web.plan.epoch_ms + 1_500
