@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,6 +92,8 @@ def listener(answer: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str, li
                     if not piece:
                         break
                     data += piece
+                if not data:
+                    continue  # libcurl connected to ask a second time, and was told not to
                 received.append(data)
                 connection.sendall(answer(data) if callable(answer) else answer)
 
@@ -107,3 +110,45 @@ def listener(answer: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str, li
 def allowed(origin: str) -> list[tuple[str, int]]:
     host, port = origin.removeprefix("http://").split(":")
     return [(host, int(port))]
+
+
+@contextmanager
+def impatient_listener(answers: int, *, reset: bool) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that keeps a connection alive for `answers` answers, and closes or resets it when the next request has come.
+
+    Gives its origin, and the requests as they arrived.
+    """
+    received: list[bytes] = []
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+
+    def talk(connection: socket.socket) -> None:
+        with connection:
+            for number in range(answers + 1):
+                data = b""
+                while not data.endswith(b"\r\n\r\n"):
+                    piece = connection.recv(65_536)
+                    if not piece:
+                        return
+                    data += piece
+                received.append(data)
+                if number < answers:
+                    connection.sendall(answer)
+            if reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def serve(listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            talk(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", received
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join(5)

@@ -20,7 +20,7 @@ from lycosa.fetch.decode import decode_body
 from lycosa.fetch.failure import CURL_ERRORS, connect_error, curl_error
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import split_url
-from tests.fetch.fetching import CountingGuard, allowed, fetch, listener, open_fetcher, run, short_limits
+from tests.fetch.fetching import CountingGuard, allowed, fetch, impatient_listener, listener, open_fetcher, run, short_limits
 from tests.servers.hostile import GOOD_PAGES, HostileServer
 from tests.servers.nginx import Server, nginx
 
@@ -142,6 +142,17 @@ def test_a_connection_outlives_chunks(tmp_path: Path) -> None:
                 assert exchange.body.endswith(b"\r\n0\r\n\r\n")
                 assert decode_body(exchange, 100_000).payload == (tmp_path / "page.html").read_bytes()
     assert guard.dials == 1
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_request_is_sent_once_though_a_kept_connection_breaks(reset: bool) -> None:
+    with impatient_listener(1, reset=reset) as (origin, received), open_fetcher(allowed(origin)) as fetcher:
+        exchanges = [fetch(fetcher, f"{origin}/{number}") for number in range(4)]
+    assert [exchange.status for exchange in exchanges] == [200, 0, 200, 0]
+    assert [exchange.error for exchange in exchanges] == ["", "reset", "", "reset"]
+    assert [data.split()[1].decode() for data in received] == ["/0", "/1", "/2", "/3"]  # libcurl would have sent /1 again
+    assert all(exchange.request_head == data for exchange, data in zip(exchanges, received, strict=True))
+    assert all(0 <= exchange.connect_ms <= exchange.duration_ms for exchange in exchanges)
 
 
 def test_more_hosts_than_connections(server: HostileServer) -> None:

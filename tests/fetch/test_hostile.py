@@ -10,6 +10,7 @@ import pytest
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.decode import decode_body, parse_head
+from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
 from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
@@ -27,10 +28,18 @@ def server() -> Iterator[HostileServer]:
 
 @pytest.fixture(scope="module")
 def exchanges(server: HostileServer) -> dict[str, Exchange]:
-    """One exchange with every endpoint, many at once."""
+    """One exchange with every endpoint, many at once.
+
+    What breaks off on a connection that another endpoint has kept is a reset, whatever came; so those are asked on new ones.
+    """
     with open_fetcher(server.allowed()) as fetcher:
         done = run(fetcher, [Request(server.url(endpoint.name), token=endpoint.name) for endpoint in ENDPOINTS])
-    return {str(exchange.token): exchange for exchange in done}
+    found = {str(exchange.token): exchange for exchange in done}
+    for name, exchange in found.items():
+        if exchange.error_text == REPEATED_TEXT:
+            with open_fetcher(server.allowed()) as fetcher:
+                found[name] = fetch(fetcher, exchange.url)
+    return found
 
 
 def test_there_are_at_least_forty_and_all_have_names_of_their_own() -> None:

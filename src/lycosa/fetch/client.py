@@ -185,6 +185,8 @@ class CurlFetcher:
     def _failed(self, transfer: Transfer, code: int, text: str) -> None:
         if transfer.head_too_large or transfer.head_size() > self._settings.max_header:
             self._end(transfer, FetchError.HEADERS_TOO_LARGE, text or f"{transfer.head_size()} bytes of header", "")
+        elif transfer.repeated:
+            self._end(transfer, FetchError.RESET, failure.REPEATED_TEXT, "")
         elif transfer.unwanted:
             self._finish(transfer, transfer.final_head(), "", "", "unspecified")
         elif transfer.cut:
@@ -220,7 +222,10 @@ class CurlFetcher:
         curl = transfer.curl
         match = _STATUS.match(head)
         body = transfer.body
-        sent = not error or curl.getinfo(pycurl.REQUEST_SIZE) > 0
+        sent = not error or transfer.repeated or curl.getinfo(pycurl.REQUEST_SIZE) > 0
+        connected_ms = curl.getinfo(pycurl.PRETRANSFER_TIME_T) // 1000
+        if transfer.repeated:  # the time on which the second request would have been sent
+            connected_ms = transfer.sent_ms - transfer.started_ms
         self._finished.append(
             Exchange(
                 url=transfer.request.url,
@@ -237,7 +242,7 @@ class CurlFetcher:
                 error_text=text,
                 truncated=truncated,
                 first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000,
-                connect_ms=curl.getinfo(pycurl.PRETRANSFER_TIME_T) // 1000,
+                connect_ms=connected_ms,
                 token=transfer.request.token,
             )
         )

@@ -16,6 +16,7 @@ import pycurl
 from lycosa.core.records import Request
 from lycosa.fetch.connect_to import Detour, find_detour
 from lycosa.fetch.decode import parse_head
+from lycosa.fetch.driver import monotonic_ms
 from lycosa.fetch.guard import AddressGuard
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
@@ -54,7 +55,9 @@ class Transfer:
         "max_body",
         "max_header",
         "refused",
+        "repeated",
         "request",
+        "sent_ms",
         "size",
         "started_at",
         "started_ms",
@@ -78,6 +81,7 @@ class Transfer:
         curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.write)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self.open_socket)
+        curl.setopt(pycurl.PREREQFUNCTION, self.may_send)
 
     def reset(self) -> None:
         """Make ready for the next request. The head's list stays the same object: its `append` is libcurl's callback."""
@@ -90,6 +94,8 @@ class Transfer:
         self.head_too_large = False
         self.refused = ""
         self.dialled = False
+        self.sent_ms = 0
+        self.repeated = False
         self.started_at = 0
         self.started_ms = 0
         self.mark_at = 0
@@ -114,6 +120,18 @@ class Transfer:
         self.size = size
         self.body.append(data)
         return None
+
+    def may_send(self, *_ends: object) -> int:
+        """The request is about to be sent: once. Hot path.
+
+        When a connection that was used before breaks off before the first byte, libcurl asks again by itself on a new one
+        (RFC 9112 section 9.3.1 allows it). The server may have heard the first request, and would be asked twice without a pause.
+        """
+        if self.sent_ms:
+            self.repeated = True
+            return int(pycurl.PREREQFUNC_ABORT)
+        self.sent_ms = monotonic_ms()
+        return _SEND
 
     def open_socket(self, purpose: int, address: Any) -> Any:
         """The address that is about to be dialled: libcurl gets a socket for it, or none."""
@@ -181,6 +199,7 @@ class Transfer:
         return b""
 
 
+_SEND = int(pycurl.PREREQFUNC_OK)
 _SMALL_BYTES = 64 * 1024
 _EMPTY_LINES = frozenset((b"\r\n", b"\n"))
 _INTERIM = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+1(?!01)\d\d(?!\d)", re.IGNORECASE)
