@@ -9,6 +9,7 @@ from lycosa.app.indexing import IndexFollower
 from lycosa.app.memory import tune_memory
 from lycosa.app.session import Session, open_session, seeds_of
 from lycosa.app.upkeep import Upkeep
+from lycosa.app.walking import Walk, recorded, start_of
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection, Config
 from lycosa.core.errors import UsageError
@@ -23,7 +24,11 @@ from lycosa.url.normalise import normalise
 
 @dataclass(slots=True)
 class CrawlOrder:
-    """What one call of `crawl` is to do. `seeds` are added to those of earlier calls."""
+    """What one call of `crawl` is to do. `seeds` are added to those of earlier calls.
+
+    `start`: a known URL from which the known web is walked again, with `start_depth` links from there, or `walking.UNVISITED`;
+    "" for the usual: all that is due.
+    """
 
     root: str
     config: Config
@@ -32,6 +37,8 @@ class CrawlOrder:
     limits: Limits = field(default_factory=Limits)
     index: bool = True
     command: str = "crawl"
+    start: str = ""
+    start_depth: int | None = None
 
 
 def crawl(
@@ -45,7 +52,7 @@ def crawl(
     """Crawl one collection to the end or to a limit. `started` gets the worker, whose `stop` ends the crawl early.
 
     Raises:
-        UsageError: no seed, now or before; a seed that cannot be used; a wrong setting.
+        UsageError: no seed, now or before; a seed that cannot be used; a start that is not known; a wrong setting.
         OwnedError: somebody crawls in this workspace.
         WorkError: the disk is full, the archive or the log is damaged: the message says which.
     """
@@ -53,19 +60,21 @@ def crawl(
     tune_memory()
     for seed in order.seeds:
         normalise(seed)  # a wrong call changes nothing
-    workspace = Workspace.open_or_create(order.root)
+    workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
         before = workspace.state().settings.get(order.collection.name, {})
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
             raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
+        start = start_of(workspace, order.collection, order.start, order.start_depth) if order.start else None
+        collection = recorded(order.collection, before) if start is not None and start.url else order.collection
         upkeep = Upkeep(workspace, order.config, clock)
         ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
         follower: IndexFollower | None = None
         session = open_session(
             workspace,
             order.config,
-            [Job(order.collection, seeds)],
+            [Job(collection, seeds)],
             command=order.command,
             clock=clock,
             limits=order.limits,
@@ -77,7 +86,7 @@ def crawl(
         ticks.append(session.inbox.apply)
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-            progress = _work(session, started)
+            progress = _work(session, started, Walk(session, collection.name, start) if start is not None else None)
             session.claim.release()
             if follower is not None:
                 follower.finish()
@@ -89,13 +98,15 @@ def crawl(
                 follower.close()
 
 
-def _work(session: Session, started: Callable[[Worker], None] | None) -> Progress:
+def _work(session: Session, started: Callable[[Worker], None] | None, walk: Walk | None) -> Progress:
     worker, ledger = session.worker, session.ledger
     session.take_up()
+    if walk is not None:
+        walk.spread()
     if started is not None:
         started(worker)
     progress = worker.run()
-    while progress.ended == "finished" and session.walk_fallen():
+    while progress.ended == "finished" and (session.walk_fallen() or (walk is not None and walk.spread())):
         progress = worker.run()
     progress.later = left_for_later(ledger, session.tables, ledger.assignments)
     return progress

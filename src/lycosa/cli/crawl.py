@@ -29,6 +29,8 @@ from lycosa.core.units import format_duration, format_size, parse_duration_ms
 _HOST = re.compile(r"[\w.-]+(:\d+)?(/|\?|$)")
 """`example.org/x` and `localhost:8000` are meant as http URLs; `mailto:x@y` is not."""
 
+_STRATEGIES = ("breadth-first", "depth-first", "server-first", "best-first")
+
 if TYPE_CHECKING:
     from lycosa.core.config import Collection, Config
     from lycosa.crawl.progress import Progress
@@ -43,6 +45,8 @@ def command(
     max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time, as in 10m.")] = "",
     depth: Annotated[int | None, typer.Option("--depth", min=0, help="Links from a seed; 0 = the seeds alone.")] = None,
     delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Least pause between two fetches from a host.")] = "",
+    strategy: Annotated[str, typer.Option("--strategy", metavar="NAME", help=f"Which URL next: {', '.join(_STRATEGIES)}.")] = "",
+    start: Annotated[str, typer.Option("--from", metavar="URL|unvisited", help="Start again within what is known; see the guide.")] = "",
     scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links are followed.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to crawl into.")] = "default",
     no_index: Annotated[bool, typer.Option("--no-index", help="Do not index; `lycosa index` does it later.")] = False,
@@ -58,9 +62,12 @@ def command(
     root = workspace_root(context, workspace)
     config = load_config(context, root, overrides, collection)
     typed = _seeds(urls or [], seeds)
-    chosen = _collection(config, collection, depth=depth, delay=delay, scope=scope)
+    if start and typed:
+        raise UsageError("--from starts from what is known already: leave out other URLs and --seeds")
+    walks = bool(start) and start != "unvisited"
+    chosen = _collection(config, collection, depth=None if walks else depth, delay=delay, scope=scope, strategy=strategy)
     limits = Limits(max_pages, parse_duration_ms(max_time) if max_time else None)
-    order = CrawlOrder(root, config, chosen, typed, limits, index=not no_index)
+    order = CrawlOrder(root, config, chosen, typed, limits, index=not no_index, start=start, start_depth=depth if walks else None)
     show = None if quiet else _progress_bar(json_output)
     try:
         progress = crawl(order, observer=show.update if show else None, started=_stop_on_signals)
@@ -79,7 +86,7 @@ def _seeds(urls: list[str], file: str) -> tuple[str, ...]:
     return tuple(f"http://{url}" if _HOST.match(url) else url for url in typed)
 
 
-def _collection(config: Config, name: str, *, depth: int | None, delay: str, scope: str) -> Collection:
+def _collection(config: Config, name: str, *, depth: int | None, delay: str, scope: str, strategy: str) -> Collection:
     """The named collection of the configuration with the call's options applied."""
     from lycosa.core.config import Collection
 
@@ -93,6 +100,10 @@ def _collection(config: Config, name: str, *, depth: int | None, delay: str, sco
         if scope not in ("host", "domain", "prefix", "any"):
             raise UsageError(f"--scope {scope!r}: choose host, domain, prefix or any")
         settings["scope"] = scope
+    if strategy:
+        if strategy not in _STRATEGIES:
+            raise UsageError(f"--strategy {strategy!r}: choose {', '.join(_STRATEGIES)}")
+        settings["strategy"] = strategy
     if delay:
         settings["delay"] = parse_duration_ms(delay)
         if settings["delay"] == 0:

@@ -110,6 +110,10 @@ class Frontier:
         """How a collection's URLs are ordered."""
         return self._orders.get(collection) or _DEFAULT_ORDER
 
+    def reorder(self, collection: str, order: Order) -> None:
+        """Give a collection another order; for heads that are made from now on."""
+        self._orders[collection] = order
+
     def host(self, host_key: int) -> HostQueue | None:
         return self._hosts.get(host_key)
 

@@ -73,7 +73,8 @@ class Reach(Unvisited):
     def at(self, distance: int) -> Keys:
         """The keys of the URLs at this distance."""
         self._fold()
-        return self._keys[self._distances == distance]
+        keys: Keys = self._keys[self._distances == distance]
+        return keys
 
     def admits(self, row: UrlRow) -> bool:
         return not row.operation and super().admits(row) and self.distance(row.id.url_key) is not None

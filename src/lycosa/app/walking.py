@@ -1,0 +1,146 @@
+"""Crawling from within what is known: again from one URL, or from all that was never visited (two of RBSE's four ways; Eichmann 1994).
+
+Visited pages are not fetched again: their stored links are walked. From one URL only what the walk reaches is fetched; pages that
+are new carry it on, and when nothing is left the links are walked once more, until that reaches nothing new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from lycosa.app.session import Session
+from lycosa.core.config import Collection
+from lycosa.core.errors import UsageError
+from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow
+from lycosa.crawl.assignment import Assignment
+from lycosa.frontier.frontier import Order
+from lycosa.frontier.reach import Keys, Reach, Unvisited
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
+from lycosa.url.normalise import normalise
+from lycosa.url.rules import Rules
+
+UNVISITED = "unvisited"
+"""Instead of a URL: from every known URL that was never visited."""
+
+
+@dataclass(slots=True, frozen=True)
+class Start:
+    """Where a call starts: a URL as it stands in the tables, "" for all that is unvisited. `depth` counts links from that URL."""
+
+    url: str = ""
+    depth: int | None = None
+
+
+def start_of(workspace: Workspace, collection: Collection, text: str, depth: int | None) -> Start:
+    """What `--from` means.
+
+    Raises:
+        UsageError: the collection was never crawled, or does not know the URL.
+        UrlError: it is no URL.
+    """
+    state = workspace.state()
+    if collection.name not in state.settings:
+        known = ", ".join(sorted(state.settings)) or "none yet"
+        raise UsageError(f"--from: nothing is known of a collection {collection.name!r} here; there is: {known}")
+    if text == UNVISITED:
+        return Start()
+    plain = normalise(text if "://" in text else f"http://{text}")
+    candidates = list(dict.fromkeys([Rules(collection).apply(plain), plain]))
+    rows = LiveTables(workspace, state).scan("urls").filter((pl.col("collection") == collection.name) & (pl.col("operation") == ""))
+    found = rows.filter(pl.col("url").is_in(candidates)).select("url").collect()["url"].to_list()
+    if not found:
+        raise UsageError(
+            f"--from: {plain} is not known in collection {collection.name!r}; name a URL that was crawled or found, "
+            f"or add this one as a seed: lycosa crawl {plain}"
+        )
+    return Start(found[0], depth)
+
+
+def recorded(collection: Collection, before: dict[str, Any]) -> Collection:
+    """The collection as the log is to keep it: the depth of a walk is no limit of the collection."""
+    return collection.model_copy(update={"depth": before.get("depth")})
+
+
+class Walk:
+    """Holds a session to what `start` allows. Make it before the session takes up; then `spread`, run, `spread`, until it says no."""
+
+    def __init__(self, session: Session, name: str, start: Start) -> None:
+        reserve = session.ledger.reserve
+        self._session = session
+        self._assignment: Assignment = session.ledger.assignments[name]
+        self._start = start
+        self._reach = Reach(start.depth, reserve.reached) if start.url else None
+        self._begun = False
+        reserve.only = self._reach or Unvisited()
+        if self._reach is not None:
+            self._order_by_distance(self._reach)
+
+    def spread(self) -> bool:
+        """Walk the stored links. True if that reached a URL for the first time, or by a shorter way."""
+        if self._reach is None:
+            return False
+        ledger, gate = self._session.ledger, self._assignment.gate
+        reached = False
+        if not self._begun:
+            self._begun = reached = True
+            gate.depth_limit, gate.reach = None, self._reach
+            ledger.reserve.hush()
+            identity = Identifier(ledger.domains, self._session.workspace.partitions).identify(self._start.url)
+            self._reach.put(identity.url_key, 0)
+            ledger.reserve.reached(identity.host_key)
+        distance = 0
+        while (sources := self._reach.at(distance)).size:
+            while sources.size:  # what a redirect leads to lies at the same distance
+                found = self._expand(self._reach, sources, distance)
+                reached = reached or bool(found)
+                sources = pl.Series([key for key in found if self._reach.distance(key) == distance], dtype=pl.UInt64).to_numpy()
+            distance += 1
+        return reached
+
+    def _expand(self, reach: Reach, sources: Keys, distance: int) -> list[int]:
+        """Walk the links of URLs that all lie at one distance; returns the keys of what is reached now."""
+        assignment, ledger = self._assignment, self._session.ledger
+        now_ms = ledger.clock.now_ms()
+        reached: list[int] = []
+        for links in self._links(sources):
+            for target, is_redirect, source_key, source in links.iter_rows():
+                for identity in assignment.gate.extend(source_key, (target,), 0 if is_redirect else 1):
+                    reached.append(identity.url_key)
+                    if assignment.known.depth(identity) is None:
+                        depth = assignment.known.depth(ledger.identifier.identify(source)) or 0
+                        assignment.gate.admit(target, depth + (not is_redirect), now_ms, referrer=source)
+        return reached
+
+    def _links(self, sources: Keys) -> list[pl.DataFrame]:
+        """The stored links of some URLs that a crawl follows: each target once (target, is_redirect, source_key, source)."""
+        tables, wanted = self._session.tables, pl.DataFrame({"url_key": sources}, schema={"url_key": pl.UInt64})
+        closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
+        frames = []
+        for frame in tables.batches("links", ("url_key", "source", "target", "kind", "rel")):
+            links = frame.join(wanted, on="url_key", how="semi").join(closed, on="url_key", how="anti")
+            links = links.filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
+            if self._assignment.collection.respect_nofollow:
+                links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
+            if links.height:
+                by_target = links.with_columns(is_redirect=pl.col("kind") == LinkKind.REDIRECT.value).sort("is_redirect", descending=True)
+                chosen = by_target.unique("target", keep="first", maintain_order=True)
+                frames.append(chosen.select("target", "is_redirect", "url_key", "source"))
+        return frames
+
+    def _order_by_distance(self, reach: Reach) -> None:
+        """Breadth-first and depth-first count from the start, as far as what is at hand goes."""
+        frontier, name = self._session.ledger.frontier, self._assignment.name
+        order = frontier.order(name)
+        sign = {"breadth-first": 1, "depth-first": -1}.get(order.strategy.name)
+        if sign is None:
+            return
+
+        def rank(row: UrlRow) -> tuple[float, ...]:
+            return (sign * (reach.distance(row.id.url_key) or 0),)
+
+        frontier.reorder(name, Order(replace(order.strategy, rank=rank), order.priority))
