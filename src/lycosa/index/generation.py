@@ -123,6 +123,13 @@ def publish(root: str | os.PathLike[str], build: Path, info: GenerationInfo) -> 
     return Generation(target, info)
 
 
+def remove_older(root: str | os.PathLike[str], number: int) -> None:
+    """Remove every generation before this one: they hold what must not be found any more."""
+    for older in numbers(root):
+        if older < number:
+            _remove(root, older)
+
+
 def remove_leftovers(root: str | os.PathLike[str]) -> int:
     """Remove build folders that a killed indexer left. Only for who holds the lock. Returns how many."""
     leftovers = [path for path in folder(root).iterdir() if path.name.startswith(BUILD_PREFIX)]

@@ -1,9 +1,9 @@
 """The indexer: follows the log, turns what commits brought into a new index generation.
 
-What it has read is one number, the log entry in generation.json. An update takes the live files of later entries, in order:
-`pages` rows become documents, in place of what their URL had; a URL whose `urls` row turned gone or excluded loses its
-document. Reading a file twice changes nothing, so a merge (which moves old rows into new files) needs no care. A kill leaves
-the last published generation.
+What it has read is one number, the log entry in generation.json. An update takes the rows of later entries, wherever merges
+have put them: `pages` rows become documents, in place of what their URL had; then every URL whose live row of `urls` is gone or
+excluded loses its document. Reading a row twice changes nothing. An exclusion makes the index anew: nothing of what was excluded
+stays in it. A kill leaves the last published generation.
 
 A URL in several collections is one document that names them all.
 """
@@ -14,13 +14,14 @@ import fcntl
 import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from types import TracebackType
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import IndexSettings
@@ -31,11 +32,14 @@ from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import IndexedPage, analysis_versions, outside
-from lycosa.store.state import LiveFile, LogState
+from lycosa.store.live import LiveTables
+from lycosa.store.log import EntriesGone
+from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 
-BATCH_ROWS = 500  # rows read at once, as many as a row group has at most: smaller batches unpack each group several times
+BATCH_BYTES = 12 * 2**20  # rows read at once
+BATCH_ROWS = 500
 OBJECT_ROWS = 50  # of them held as Python objects
 _REMOVED = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _TABLES = ("pages", "urls")
@@ -43,6 +47,7 @@ _PAGE_COLUMNS = [
     "url_key", "url", "collection", "fetched_at", "title", "headline", "description", "headings", "main_text", "text", "language",
     "published_at", "may_index",
 ]  # fmt: skip
+_ENTRY = len(_PAGE_COLUMNS)  # the entry's place in a row
 
 
 @dataclass(slots=True, frozen=True)
@@ -116,19 +121,26 @@ class Indexer:
     def _update(self, rebuild: str) -> IndexReport:
         started = time.perf_counter()
         self._take_lock()
-        self._state.refresh()
+        try:
+            self._state.refresh()
+        except EntriesGone:  # we were away for so long that the log was shortened: begin at its snapshot
+            self._state = self._workspace.state()
         if not rebuild:
             rebuild = self._reason_to_rebuild() if self._builder is None else ("the last update failed" if self._dirty else "")
+        if not rebuild and self._current is not None and self._excluded_since(self._current.info.log_entry):
+            rebuild = "something was excluded"
         current = None if rebuild else self._current
-        news = self._news(current.info.log_entry if current else 0)
-        if current is not None and not news:
+        after = current.info.log_entry if current else 0
+        if current is not None and not self._news(after):
             return self._report(current, started)
         builder = self._builder
         if builder is None or current is None:
             builder = self._start(current)
         self._dirty = True
-        put, removed = self._read(builder, news)
+        put, removed = self._read(builder, after)
         self._current = self._publish(builder)
+        if rebuild == "something was excluded":
+            generations.remove_older(self._workspace.root, self._current.number)
         self._dirty = False
         return self._report(self._current, started, put, removed, rebuild)
 
@@ -180,48 +192,50 @@ class Indexer:
         self._collections = set(base.info.collections) if base else set()
         return self._builder
 
-    def _news(self, after: int) -> list[tuple[str, LiveFile]]:
-        """(table, file) for the live files that came after an entry, in the order of their entries, an entry's pages first."""
-        files = [(name, file) for name in _TABLES for file in self._state.files.get(name, []) if file.entry > after and file.rows]
-        return sorted(files, key=lambda named: named[1].entry)
+    def _excluded_since(self, after: int) -> bool:
+        return any(entry > after for entry in self._state.exclusions.rules.values())
 
-    def _read(self, builder: IndexBuilder, files: Iterable[tuple[str, LiveFile]]) -> tuple[int, int]:
-        put = removed = 0
-        for name, file in files:
-            path = self._workspace.path(file.path)
-            try:
-                added, dropped = self._read_pages(builder, path) if name == "pages" else (0, self._read_urls(builder, path))
-            except FileNotFoundError:
-                raise WorkspaceError(f"{file.path} is named by the log but missing: run `lycosa check`") from None
-            except pl.exceptions.PolarsError as error:
-                raise WorkspaceError(f"{file.path} cannot be read: {error}; run `lycosa check`") from None
-            put, removed = put + added, removed + dropped
-            if len(self._collections) > 1:
-                builder.commit()  # so that the next file's rows find these documents' collections
+    def _news(self, after: int) -> bool:
+        """Whether live files hold rows that came after an entry."""
+        return any(file.entry > after and file.rows for name in _TABLES for file in self._state.files.get(name, []))
+
+    def _read(self, builder: IndexBuilder, after: int) -> tuple[int, int]:
+        tables = LiveTables(self._workspace, self._state)
+        try:
+            put, removed = self._read_pages(builder, tables, after)
+            builder.commit()
+            removed += self._remove_gone(builder, tables, after)
+        except FileNotFoundError as error:
+            raise WorkspaceError(f"a table's file is named by the log but missing: {error}; run `lycosa check`") from None
+        except pl.exceptions.PolarsError as error:
+            raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
         builder.commit()
         return put, removed
 
-    def _read_pages(self, builder: IndexBuilder, path: str) -> tuple[int, int]:
+    def _read_pages(self, builder: IndexBuilder, tables: LiveTables, after: int) -> tuple[int, int]:
         put = removed = 0
-        # Files are sorted by key, so the rows of one URL stand together.
-        for url_key, group in itertools.groupby(_rows(path, _PAGE_COLUMNS), key=itemgetter(0)):
-            rows = list(group)
-            row = max(rows, key=itemgetter(3)) if len(rows) > 1 else rows[0]
-            collections = {other[2] for other in rows}
-            self._collections |= collections
-            if not row[12]:
-                builder.remove(url_key)
-                removed += 1
-                continue
-            if len(self._collections) > 1 and (before := builder.find(url_key)) is not None:
-                collections.update(before.collections)
-            builder.put(_page(row, sorted(collections)))
-            put += 1
+        for frame in tables.changes("pages", after, _PAGE_COLUMNS, memory_bytes=BATCH_BYTES):
+            # Files are sorted by key, so the rows of one URL stand together within a frame.
+            for url_key, group in itertools.groupby(_rows(frame), key=itemgetter(0)):
+                rows = list(group)
+                row = max(rows, key=itemgetter(_ENTRY, 3)) if len(rows) > 1 else rows[0]
+                collections = {other[2] for other in rows}
+                self._collections |= collections
+                if not row[12]:
+                    builder.remove(url_key)
+                    removed += 1
+                    continue
+                if len(self._collections) > 1 and (before := builder.find(url_key)) is not None:
+                    collections.update(before.collections)
+                builder.put(_page(row, sorted(collections)))
+                put += 1
+            if len(self._collections) > 1:
+                builder.commit()  # so that the next frame's rows find these documents' collections
         return put, removed
 
-    def _read_urls(self, builder: IndexBuilder, path: str) -> int:
+    def _remove_gone(self, builder: IndexBuilder, tables: LiveTables, after: int) -> int:
         removed = 0
-        for url_key, group in itertools.groupby(_gone(path), key=itemgetter(0)):
+        for url_key, group in itertools.groupby(_gone(tables, after), key=itemgetter(0)):
             gone = {collection for _, collection in group}
             if len(self._collections) > 1 and (page := builder.find(url_key)) is not None:
                 left = sorted(set(page.collections) - gone)
@@ -255,25 +269,25 @@ class Indexer:
         return IndexReport(current.number, current.info.log_entry, current.info.documents, put, removed, rebuilt, took)
 
 
-def _rows(path: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:
-    """Rows of a Parquet file, a few hundred at a time; times as milliseconds."""
-    frame = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(columns)
-    times = [name for name, kind in frame.collect_schema().items() if isinstance(kind, pl.Datetime)]
-    total = frame.select(pl.len()).collect().item()
-    for start in range(0, total, BATCH_ROWS):
-        batch = frame.slice(start, BATCH_ROWS).collect()
-        yield from batch.with_columns(pl.col(times).dt.epoch("ms")).iter_rows(buffer_size=OBJECT_ROWS)
+def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Rows, the entry last; times as milliseconds. Few are Python objects at a time."""
+    for batch in frame.iter_slices(BATCH_ROWS):
+        yield from batch.with_columns(cs.datetime().dt.epoch("ms")).iter_rows(buffer_size=OBJECT_ROWS)
 
 
-def _gone(path: str) -> list[tuple[int, str]]:
-    """(url_key, collection) of the URLs whose last row in a file says gone or excluded, sorted."""
-    rows = pl.scan_parquet(path, glob=False, hive_partitioning=False).select("url_key", "collection", "operation", "state")
-    rows = rows.filter(pl.col("operation") == "")
-    candidates = rows.filter(pl.col("state").is_in(_REMOVED)).select("url_key").unique().collect()
+def _gone(tables: LiveTables, after: int) -> list[tuple[int, str]]:
+    """(url_key, collection), sorted, of the URLs whose live row says gone or excluded, and came after an entry."""
+    columns = ("url_key", "collection", "operation", "state")
+    parts = [
+        frame.filter((pl.col("operation") == "") & pl.col("state").is_in(_REMOVED)) for frame in tables.changes("urls", after, columns)
+    ]
+    candidates = pl.concat(parts)["url_key"].unique() if parts else pl.Series("url_key", [], dtype=pl.UInt64)
     if candidates.is_empty():
         return []
+    rows = tables.all_rows("urls").filter(pl.col("url_key").is_in(candidates.implode()) & (pl.col("operation") == ""))
     last = (
-        rows.filter(pl.col("url_key").is_in(candidates["url_key"].implode()))
+        rows.select("url_key", "collection", "state", "entry")
+        .sort("entry", maintain_order=True)
         .unique(subset=["url_key", "collection"], keep="last", maintain_order=True)
         .filter(pl.col("state").is_in(_REMOVED))
         .select("url_key", "collection")
@@ -284,7 +298,7 @@ def _gone(path: str) -> list[tuple[int, str]]:
 
 
 def _page(row: tuple[Any, ...], collections: list[str]) -> IndexedPage:
-    url_key, url, _, fetched_at, title, headline, description, headings, main_text, text, language, published_at, _ = row
+    url_key, url, _, fetched_at, title, headline, description, headings, main_text, text, language, published_at, _, _ = row
     return IndexedPage(
         url=url,
         host=hostname(url),

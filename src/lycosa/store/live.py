@@ -109,7 +109,7 @@ class LiveTables:
             if rows.height:
                 yield rows.select(chosen)
 
-    def changes(self, name: str, after: int, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+    def changes(self, name: str, after: int, columns: Sequence[str] = (), *, memory_bytes: int = _BATCH_BYTES) -> Iterator[pl.DataFrame]:
         """Rows that came with entries later than `after`, in a scan's order, in parts; for followers, that upsert by key.
 
         Rows that were outranked since may be among them or not. Last column: `entry`. After a merge its file is looked through
@@ -120,7 +120,7 @@ class LiveTables:
         for file in self.state.files.get(name, []):
             if file.entry <= after:
                 continue
-            for _, part in self._parts(table, file, chosen, only=pl.col(ENTRY) > after):
+            for _, part in self._parts(table, file, chosen, only=pl.col(ENTRY) > after, memory_bytes=memory_bytes):
                 if part.height:
                     yield part
 
@@ -153,12 +153,14 @@ class LiveTables:
         return rows if hidden is None else rows.filter(~hidden)
 
     def _parts(
-        self, table: Table, file: LiveFile, columns: Sequence[str], only: pl.Expr | None = None
+        self, table: Table, file: LiveFile, columns: Sequence[str], only: pl.Expr | None = None, memory_bytes: int | None = None
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """(place of the first row, rows) of a file's visible rows, some 50 MB in memory at a time."""
+        """(place of the first row, rows) of a file's visible rows, so many bytes in memory at a time."""
         rows = self._file(table, file) if only is None else self._file(table, file).filter(only)
         rows = rows.select(columns)
-        step = max(1_000, _BATCH_BYTES // 6 * file.rows // max(1, file.bytes))
+        held = memory_bytes or _BATCH_BYTES
+        least = 1_000 if memory_bytes is None else 100
+        step = max(least, held // 6 * file.rows // max(1, file.bytes))
         if step >= file.rows:
             yield 0, rows.collect()
             return
