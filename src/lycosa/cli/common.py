@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.core.errors import UsageError
-
 DEFAULT_WORKSPACE = "lycosa-data"
 
 WorkspaceOption = Annotated[str, typer.Option("-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data).")]
@@ -68,12 +66,9 @@ def read_lines(path: str) -> list[str]:
     Raises:
         UsageError: it cannot be read.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the seed file {path} cannot be read: {error}") from None
-    lines = (line.split(" #")[0].strip() for line in text.splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+    from lycosa.app.planning import read_seeds
+
+    return read_seeds(path)
 
 
 def table(rows: list[tuple[str, str]], indent: str = "  ") -> str:

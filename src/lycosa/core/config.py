@@ -9,11 +9,13 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Container, MutableMapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from lycosa.core.errors import ConfigError, UsageError
+from lycosa.core.hours import parse_hours
 from lycosa.core.units import format_duration, parse_duration_ms, parse_size, write_size
 from lycosa.core.version import VERSION
 
@@ -38,6 +40,14 @@ def _size(value: object) -> object:
     if type(value) is int and value == 0:
         return 0
     raise ValueError("write a size as text with its unit, as in '10MiB'")
+
+
+def _hours(value: str) -> str:
+    try:
+        parse_hours(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    return value
 
 
 DurationMs = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
@@ -194,7 +204,9 @@ class Collection(_Section):
         description="Media types to keep, `*` as wildcard: `text/html`, `application/*`. Others are dropped after their headers. "
         "Empty: what can be read.",
     )
-    schedule: str = Field("", description="When it may be crawled by `run`, UTC: `22:00-06:00`, several with commas. Empty: always.")
+    schedule: Annotated[str, AfterValidator(_hours)] = Field(
+        "", description="When it may be crawled by `run`, UTC: `22:00-06:00`, several with commas. Empty: always."
+    )
     paused: bool = Field(False, description="Do not fetch for this collection now; what is known stays.")
     recrawl: Recrawl = Field(
         "never",
@@ -244,10 +256,13 @@ class Config(_Section):
     collection: tuple[Collection, ...] = Field((), description="The collections, one [[collection]] each.")
 
 
-def parse_config(text: str, source: str = "lycosa.toml", overrides: tuple[str, ...] = ()) -> Config:
+def parse_config(
+    text: str, source: str = "lycosa.toml", overrides: tuple[str, ...] = (), bad: MutableMapping[str, str] | None = None
+) -> Config:
     """Read a configuration and apply `section.key=value` overrides (values are TOML, bare words are strings).
 
-    `collection.key=value` holds for every collection, and makes the collection `default` where none is configured.
+    `collection.key=value` holds for every collection, and makes the collection `default` where none is configured. With `bad`
+    a collection that is wrong is left out instead: `bad` gets its name and what is wrong with it, and the others count.
 
     Raises:
         ConfigError: not TOML, an unknown key (with its line and the nearest known one), or a value out of bounds.
@@ -261,18 +276,43 @@ def parse_config(text: str, source: str = "lycosa.toml", overrides: tuple[str, .
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(problem, text, source, overrides) for problem in error.errors())) from None
-    names = [collection.name for collection in config.collection]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{source}: two collections are named {name!r}; names must differ")
-    for collection in config.collection:
-        for pattern in (*collection.allow, *collection.deny):
-            try:
-                re.compile(pattern)
-            except (re.error, OverflowError, RecursionError) as error:
-                raise ConfigError(f"{source}: collection {collection.name!r}: {pattern!r} is not a regular expression: {error}") from None
-    return config
+        problems = [(problem["loc"], _explain(problem, text, source, overrides)) for problem in error.errors()]
+        if bad is None or not all(len(location) > 1 and location[0] == "collection" for location, _ in problems):
+            raise ConfigError("\n".join(message for _, message in problems)) from None
+        tables = data["collection"]
+        for location, message in problems:
+            label = _label(tables, int(location[1]))
+            bad[label] = f"{bad[label]}\n{message}" if label in bad else message
+        wrong = {location[1] for location, _ in problems}
+        data["collection"] = [table for number, table in enumerate(tables) if number not in wrong]
+        config = Config.model_validate(data)
+    good: dict[str, Collection] = {}
+    for number, collection in enumerate(config.collection, 1):
+        problem = _problem_of(collection, good, source)
+        if not problem:
+            good[collection.name] = collection
+        elif bad is None:
+            raise ConfigError(problem)
+        else:
+            bad[f"{collection.name} (number {number})" if collection.name in good else collection.name] = problem
+    return config.model_copy(update={"collection": tuple(good.values())})
+
+
+def _label(tables: Sequence[Any], number: int) -> str:
+    name = tables[number].get("name") if isinstance(tables[number], dict) else None
+    return name if isinstance(name, str) else f"number {number + 1}"
+
+
+def _problem_of(collection: Collection, before: Container[str], source: str) -> str:
+    """What the schema cannot say of a collection that it takes; "" if all is well."""
+    if collection.name in before:
+        return f"{source}: two collections are named {collection.name!r}; names must differ"
+    for pattern in (*collection.allow, *collection.deny):
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            return f"{source}: collection {collection.name!r}: {pattern!r} is not a regular expression: {error}"
+    return ""
 
 
 def _apply_override(data: dict[str, Any], override: str, source: str) -> None:

@@ -1,0 +1,130 @@
+"""Child processes that say how they fare, and do not outlive whoever started them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from multiprocessing.connection import Connection
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class News(StrEnum):
+    """What a child may tell its parent."""
+
+    WORKING = "working"  # it has started and does its work
+    USAGE = "usage"  # a setting is wrong: starting it again would not help
+    DISK = "disk"  # the disk is full
+    LOST = "lost"  # somebody else has taken its place
+    FAILED = "failed"  # anything else
+
+
+@dataclass(slots=True, frozen=True)
+class Report:
+    """One message of a child."""
+
+    news: News
+    text: str = ""
+
+
+Tell = Callable[[News, str], None]
+
+
+class Child:
+    """A spawned process with a pipe for its reports. `work` is called there with a `Tell` and `arguments`; all are picklable.
+
+    Ctrl-C reaches the whole group of a terminal: children do not see it, their parent ends them.
+    """
+
+    def __init__(self, name: str, work: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_live, args=(work, theirs, os.getpid(), arguments), name=name)
+        with interrupts_held():
+            self._process.start()
+        theirs.close()
+        self.reports: list[Report] = []
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def listen(self) -> None:
+        """Take in what it has told since the last call."""
+        with contextlib.suppress(EOFError, OSError):
+            while self._pipe.poll():
+                self.reports.append(self._pipe.recv())
+
+    def told(self, news: News) -> bool:
+        return any(report.news is news for report in self.reports)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ended within this time."""
+        self._process.join(max(seconds, 0))
+        return not self.alive
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> str:
+        """Take leave of a child that has ended: how it ended, for people; "" if nothing was wrong."""
+        self._process.join()
+        self.listen()
+        self._pipe.close()
+        code = self._process.exitcode or 0
+        self._process.close()
+        said = next((report.text for report in reversed(self.reports) if report.news is not News.WORKING), "")
+        if code < 0:
+            return f"killed by {_signal_name(-code)}"
+        return said or (f"exit code {code}" if code else "")
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Processes that are started meanwhile never get SIGINT: they inherit the mask."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel send SIGTERM to this process when its parent ends, however it ends."""
+    prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:  # it ended before we asked
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _live(work: Callable[..., None], pipe: Connection, parent: int, arguments: tuple[Any, ...]) -> None:
+    die_with_parent(parent)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the parent, which reads its settings again
+
+    def tell(news: News, text: str = "") -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            pipe.send(Report(news, text))
+
+    work(tell, *arguments)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
