@@ -127,8 +127,6 @@ class Absorber:
         row.fails = 0 if outcome is not Outcome.GONE else row.fails + 1 if row.state == UrlState.GONE else 1
         row.not_before = 0
         if outcome is Outcome.GONE:
-            # Its document leaves the index, so if it comes back it must come whole.
-            row.etag = row.last_modified = row.digest = row.record_id = ""
             ledger.settle(row, UrlState.GONE, verdict.reason)
         elif outcome is Outcome.EXCLUDED:
             ledger.settle(row, UrlState.EXCLUDED, verdict.reason)

@@ -192,6 +192,9 @@ class Ledger:
             host.visited += (state is UrlState.VISITED) - (row.state == UrlState.VISITED)
             host.known += (state is UrlState.KNOWN) - (row.state == UrlState.KNOWN)
             self.batch.change_host(host)
+        if state in (UrlState.GONE, UrlState.EXCLUDED):
+            # Its document leaves the index, so if it comes back it must come whole.
+            row.etag = row.last_modified = row.digest = row.record_id = ""
         row.state = state
         row.reason = reason
         row.state_at = self.clock.now_ms()
