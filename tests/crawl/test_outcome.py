@@ -42,9 +42,9 @@ def outcome(answer: Exchange, last: bool = False) -> tuple[str, str, bool, int]:
         (429, ("retry", "http_429", True, 0)),
         (500, ("retry", "http_500", False, 0)),
         (501, ("later", "http_501", False, 0)),
-        (502, ("retry", "http_502", False, 0)),
+        (502, ("retry", "http_502", True, 0)),
         (503, ("retry", "http_503", True, 0)),
-        (504, ("retry", "http_504", False, 0)),
+        (504, ("retry", "http_504", True, 0)),
         (600, ("later", "http_600", False, 0)),
         (999, ("later", "http_999", False, 0)),
         (99, ("later", "http_99", False, 0)),
@@ -67,6 +67,13 @@ def test_retry_after_is_heard_on_429_and_503_only() -> None:
     assert outcome(exchange(503, "Retry-After: 7\r\n")) == ("retry", "http_503", True, 7_000)
     assert outcome(exchange(429, "Retry-After: 7\r\n")) == ("retry", "http_429", True, 7_000)
     assert outcome(exchange(500, "Retry-After: 7\r\n")) == ("retry", "http_500", False, 0)
+    assert outcome(exchange(502, "Retry-After: 7\r\n")) == ("retry", "http_502", True, 0)
+
+
+def test_a_retry_after_of_a_server_whose_clock_is_slow_means_its_own_time() -> None:
+    at = "Retry-After: Tue, 14 Nov 2023 22:10:00 GMT\r\n"  # 200 s before NOW
+    assert outcome(exchange(503, at))[3] == 0
+    assert outcome(exchange(503, at + "Date: Tue, 14 Nov 2023 22:08:30 GMT\r\n"))[3] == 90_000
 
 
 @pytest.mark.parametrize("error", list(FetchError))
@@ -77,7 +84,7 @@ def test_every_error_has_an_outcome(error: FetchError) -> None:
         return
     assert kind == ("retry" if error.retry else "later")
     assert reason == error
-    assert host_failed == (error in {"dns", "connect", "connect_refused", "connect_timeout"})
+    assert host_failed == (error in {"dns", "connect", "connect_refused", "connect_timeout", "first_byte_timeout"})
 
 
 def test_a_body_that_broke_off_is_read_when_no_attempt_is_left() -> None:

@@ -32,6 +32,7 @@ FETCH, COLLECTION = FetchSettings(), Collection()
         ("one minute, doubled with each further failure, up to a day", (HOST_BACKOFF_MS, BACKOFF_CAP_MS) == (MINUTE, 24 * HOUR)),
         ("takes twice as long as usual", SLOW_FROM == 2),
         ("up to eightfold", MAX_SLOW_DOWN == 8),
+        ("when nothing is answered for 20 seconds", FETCH.first_byte_timeout == 20 * SECOND),
         ("each answer that succeeds halves", failures_after(8, False) == 4),
         ("as if they were two hosts at most", COLLECTION.domain_connections == 2),
         ("the others rest too, for up to ten minutes", DOMAIN_CAP_MS == 10 * MINUTE),

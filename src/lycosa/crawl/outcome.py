@@ -13,10 +13,16 @@ from lycosa.frontier.politeness import retry_after_ms
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """RFC 9110 section 15.4: statuses that point elsewhere by Location."""
 
-_HOST_IS_DOWN = frozenset({FetchError.DNS, FetchError.CONNECT, FetchError.CONNECT_REFUSED, FetchError.CONNECT_TIMEOUT})
+_HOST_IS_DOWN = frozenset(
+    {FetchError.DNS, FetchError.CONNECT, FetchError.CONNECT_REFUSED, FetchError.CONNECT_TIMEOUT, FetchError.FIRST_BYTE_TIMEOUT}
+)
 """Errors that say something of the host and not of the page: they back off the whole host."""
 
-_HOST_IS_BUSY = frozenset({429, 503})
+_HOST_IS_BUSY = frozenset({429, 502, 503, 504})
+"""Statuses that do so: asked to wait, overloaded, or (from a gateway) without the server that knows the answer."""
+
+_ASKS_TO_WAIT = frozenset({429, 503})
+"""RFC 9110 section 10.2.3, RFC 6585 section 4: statuses whose Retry-After is heard."""
 
 
 class Outcome(StrEnum):
@@ -45,7 +51,7 @@ class Verdict:
 def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bool) -> Verdict:
     """Decide. A body that broke off is read all the same when no attempt is left: many servers announce wrong lengths."""
     status = exchange.status
-    wait = retry_after_ms(headers.get("retry-after"), now_ms) if status in _HOST_IS_BUSY else 0
+    wait = retry_after_ms(headers.get("retry-after"), now_ms, headers.get("date")) if status in _ASKS_TO_WAIT else 0
     if exchange.error:
         error = FetchError(exchange.error)
         if error is FetchError.ADDRESS_REFUSED:
