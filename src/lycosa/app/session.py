@@ -66,6 +66,7 @@ class Session:
         for job in ledger.jobs:
             ledger.seed(job.collection.name, job.seeds)
         self.worker.absorber.discovery.configured()
+        self.inbox.admit()
         self._replay()
         self.inbox.apply()
         if self.changed:

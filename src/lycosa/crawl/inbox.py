@@ -1,21 +1,39 @@
 """URLs that people submit while a crawl runs or rests: files in the workspace's `inbox`, applied like links.
 
 A file is one JSON object: `collection`, `urls` (text), `submitted_at`. The commit that holds what came of it names the file
-and deletes it afterwards, so a kill in between applies it again and nothing is lost; applying twice changes nothing.
+and deletes it afterwards, so a kill in between applies it again and nothing is lost. Applying twice changes nothing: a known URL
+is made due only if it was last visited before it was submitted.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from lycosa.core.errors import UrlError
-from lycosa.core.records import UrlState
+from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.crawl.ledger import Ledger
 from lycosa.store.claim import INBOX, Claim
 from lycosa.store.storage import LocalStorage
 
 MAX_FILE_BYTES = 16 * 2**20
+
+
+SETTLED_MS = 5_000
+"""A file that cannot be read may be one that is still being written: only after this time is it given up."""
+
+_SECOND_MS = 999  # a time that is written in whole seconds may be so much later
+
+
+class Submission(NamedTuple):
+    """What a file asks for. `submitted_at` in ms since 1970, the latest that the text may mean."""
+
+    collection: str
+    urls: tuple[str, ...]
+    submitted_at: int
 
 
 class Inbox:
@@ -25,44 +43,71 @@ class Inbox:
         self._claim = claim
         self._storage = storage
         self._ledger = ledger
-        self._taken: set[str] = set()
+        self._settled: set[str] = set()  # applied, or of a collection that this worker does not work
+
+    def admit(self) -> None:
+        """Admit the new URLs of what waits, before replay: an earlier worker may have fetched some of them and died."""
+        for name in self._claim.inbox():
+            found = self._read(name)
+            if found is None or found.collection not in self._ledger.assignments:
+                continue
+            gate = self._ledger.assignments[found.collection].gate
+            for url in found.urls:
+                with suppress(UrlError):
+                    gate.seed(url, self._ledger.clock.now_ms())
 
     def apply(self) -> int:
         """Take in what has arrived. Returns how many URLs were admitted or made due; unusable ones are counted as refused."""
         applied = 0
         for name in self._claim.inbox():
-            if name in self._taken:
+            if name in self._settled:
                 continue
-            submission = self._read(name)
-            if submission is not None and submission[0] not in self._ledger.assignments:
-                continue  # of a collection that this worker does not work
-            self._taken.add(name)
-            if submission is not None:
-                applied += self._submit(*submission)
+            found = self._read(name)
+            if found is None and self._is_young(name):
+                continue
+            self._settled.add(name)
+            if found is None:
+                first = next(iter(self._ledger.assignments.values()))
+                first.gate.refused["inbox_unreadable"] += 1
+            elif found.collection not in self._ledger.assignments:
+                continue
+            else:
+                applied += self._submit(found)
             self._ledger.batch.inbox.append(name)
         return applied
 
-    def _read(self, name: str) -> tuple[str, list[str]] | None:
-        """Collection and URLs; None for a file that is none of ours (it is used up, and counted)."""
+    def _read(self, name: str) -> Submission | None:
+        """None for a file that is none of ours."""
         path = f"{INBOX}/{name}"
         try:
             if (self._storage.size(path) or 0) > MAX_FILE_BYTES:
-                raise ValueError("too large")
+                return None
             document = json.loads(self._storage.read(path) or b"")
             collection, urls = document["collection"], document["urls"]
-            if not isinstance(collection, str) or not all(isinstance(url, str) for url in urls):
-                raise ValueError("not text")
-            return collection, urls
-        except (ValueError, KeyError, TypeError):
-            first = next(iter(self._ledger.assignments.values()))
-            first.gate.refused["inbox_unreadable"] += 1
+            if not isinstance(collection, str) or not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+                return None
+            return Submission(collection, tuple(urls), self._time(document.get("submitted_at")))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def _submit(self, collection: str, urls: Iterable[str]) -> int:
+    def _time(self, text: object) -> int:
+        now_ms = self._ledger.clock.now_ms()
+        try:
+            at = datetime.fromisoformat(str(text))
+            at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return now_ms
+        return min(at_ms + (0 if at.microsecond else _SECOND_MS), now_ms)
+
+    def _is_young(self, name: str) -> bool:
+        modified_at = self._storage.modified_at(f"{INBOX}/{name}")
+        return modified_at is not None and 0 <= self._ledger.clock.now_ms() - modified_at < SETTLED_MS
+
+    def _submit(self, found: Submission) -> int:
         ledger = self._ledger
-        gate = ledger.assignments[collection].gate
+        gate = ledger.assignments[found.collection].gate
         applied = 0
-        for url in urls:
+        for url in found.urls:
             before = gate.admitted_count
             try:
                 identity = gate.seed(url, ledger.clock.now_ms())
@@ -70,14 +115,23 @@ class Inbox:
                 gate.refused[error.reason] += 1
                 continue
             if gate.admitted_count == before:
-                row = ledger.find(collection, identity) or next(
-                    (row for row in ledger.reserve.stored([identity]) if (row.collection, row.operation) == (collection, "")), None
-                )
-                if row is None or row.state == UrlState.KNOWN:
+                row = self._row(found.collection, identity)
+                if row is None or not self._is_new(row, found.submitted_at):
                     continue
                 ledger.make_due(row)
             applied += 1
         return applied
+
+    def _row(self, collection: str, identity: UrlId) -> UrlRow | None:
+        ledger = self._ledger
+        stored = (row for row in ledger.reserve.stored([identity]) if (row.collection, row.operation) == (collection, ""))
+        return ledger.find(collection, identity) or next(stored, None)
+
+    def _is_new(self, row: UrlRow, submitted_at: int) -> bool:
+        """Whether the submission says something: the URL has been left alone since, and does not wait to be fetched anyway."""
+        if row.state == UrlState.KNOWN:
+            return row.not_before > self._ledger.clock.now_ms() and row.state_at <= submitted_at
+        return row.visited_at <= submitted_at
 
 
 def submission(collection: str, urls: Iterable[str], submitted_at: str) -> bytes:

@@ -317,7 +317,9 @@ class Ledger:
                 self.make_due(row)
 
     def make_due(self, row: UrlRow) -> None:
-        """A visited or gone URL is to be fetched again now."""
+        """A URL is to be fetched now, whatever its schedule says. One that is being fetched already is left alone."""
+        if self._is_in_flight(row):
+            return
         self.host(row.id)
         self.settle(row, UrlState.KNOWN)
         row.not_before = 0

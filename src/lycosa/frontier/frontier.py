@@ -182,9 +182,7 @@ class Frontier:
         """Take a URL out, whatever its host's clock says (replay uses this)."""
         queue = self._hosts.get(host_key)
         head = queue.heads.get(collection) if queue else None
-        entry = head.rows.pop(key, None) if head else None
-        self._size -= entry is not None
-        return entry[1] if entry else None
+        return self._take_out(host_key, head, key) if head else None
 
     def collections(self, host_key: int) -> Iterator[str]:
         """The collections that have, or had, URLs of an active host."""
@@ -344,10 +342,9 @@ class Frontier:
                 head.served_at = now
                 rows = [row]
                 for _, other in heads:
-                    same = other.rows.pop(row.key, None)
+                    same = self._take_out(row.id.host_key, other, row.key)
                     if same is not None:
-                        self._size -= 1
-                        rows.append(same[1])
+                        rows.append(same)
                 return tuple(rows)
         return ()
 
@@ -356,12 +353,17 @@ class Frontier:
         while head.waiting:
             _, number, row = heapq.heappop(head.waiting)
             if self._valid(head, number, row):
-                del head.rows[row.key]
-                self._size -= 1
-                if not head.rows and head.closed_at is not None:
-                    self.dry.add(row.id.host_key)
-                return row
+                return self._take_out(row.id.host_key, head, row.key)
         return None
+
+    def _take_out(self, host_key: int, head: Head, key: int) -> UrlRow | None:
+        entry = head.rows.pop(key, None)
+        if entry is None:
+            return None
+        self._size -= 1
+        if not head.rows and head.closed_at is not None:
+            self.dry.add(host_key)
+        return entry[1]
 
     def _ripen(self, head: Head, now: int) -> None:
         """Move what had to wait and need not any more; drop stale entries off the top."""
