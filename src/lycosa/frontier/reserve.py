@@ -21,6 +21,7 @@ from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState
 from lycosa.frontier.budget import Budget
 from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
+from lycosa.frontier.domain_clock import BUSY
 from lycosa.frontier.frontier import Frontier, HostQueue
 from lycosa.frontier.reach import Unvisited
 from lycosa.frontier.recrawl import RecrawlRules, due_at, due_expr
@@ -282,12 +283,15 @@ class Reserve:
             return False
         self._next_refill = now + _REFILL_EVERY_MS
         now_ms = self._clock.now_ms()
-        thirsty = [
-            key
-            for key, queue in self.frontier.hosts.items()
-            if (key in self.frontier.dry or (queue.next_due_at is not None and queue.next_due_at <= now_ms))
-            and self.frontier.clocks.host_ready_at(key) <= now + HORIZON_MS
-        ]
+        thirsty = []
+        for key, queue in self.frontier.hosts.items():
+            if key not in self.frontier.dry and (queue.next_due_at is None or queue.next_due_at > now_ms):
+                continue
+            ready_at = self.frontier.clocks.host_ready_at(key)
+            if ready_at >= BUSY or ready_at <= now + HORIZON_MS:
+                thirsty.append(key)
+            else:
+                queue.next_due_at = self._wall(ready_at)  # it rests for long: when that is over it is looked at again
         self.frontier.dry.clear()
         keys = thirsty[:_REFILL_HOSTS]
         self.frontier.dry.update(thirsty[_REFILL_HOSTS:])
