@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from lycosa.core.clock import ManualClock
 from lycosa.core.config import Collection
 from lycosa.core.errors import UrlError
 from lycosa.core.records import Link, UrlRow
 from lycosa.crawl.links import LinkGate
+from lycosa.crawl.screen import Excluded, Screen
 from lycosa.frontier.known import KnownUrls
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
@@ -18,7 +20,8 @@ DOMAINS = Domains(bundled_suffix_list())
 class Gate:
     """A link gate with what it reported."""
 
-    def __init__(self, **settings: object) -> None:
+    def __init__(self, *, screened: bool = False, **settings: object) -> None:
+        """`screened`: with the screen of the product."""
         collection = Collection.model_validate(settings)
         self.rows: dict[str, UrlRow] = {}
         self.risen: list[tuple[str, int]] = []
@@ -30,6 +33,7 @@ class Gate:
             known=KnownUrls(),
             admitted=self._admitted,
             risen=lambda identity, depth: self.risen.append((identity.url, depth)),
+            screen=Screen(collection, Excluded(None, DOMAINS), ManualClock()) if screened else None,
         )
         self.gate.seed("http://h/", 0)
         self.source = self.rows["http://h/"]
@@ -136,3 +140,41 @@ def test_equal_keys_of_unequal_urls_are_refused_and_counted(monkeypatch: pytest.
     gate.follow(link("http://h/other"))
     assert gate.admitted == ["http://h/"]
     assert dict(gate.gate.take_refused()) == {"key_collision": 1}
+
+
+SESSION = "0123456789abcdef0123456789abcdef"
+
+
+def test_a_session_id_is_left_out_and_the_page_taken_without_it() -> None:
+    gate = Gate(screened=True)
+    gate.follow(link(f"http://h/a?PHPSESSID={SESSION}&id=3"), link(f"http://h/a?PHPSESSID={SESSION[::-1]}&id=3"))
+    gate.follow(link(f"http://h/sid-{SESSION}/b"), link("http://h/b"))
+    assert gate.admitted == ["http://h/", "http://h/a?id=3", "http://h/b"]
+    assert dict(gate.gate.take_refused()) == {"trap_session_id": 3}
+
+
+def test_what_stands_instead_of_a_session_must_be_wanted_too() -> None:
+    gate = Gate(screened=True, deny=["/private/"])
+    gate.follow(link(f"http://h/private{SESSION}/a"), link(f"http://h/sid-{SESSION}/private/a.zip"), link("http://h/c/"))
+    gate.follow(link(f"http://h/private;jsessionid={SESSION}/a"))
+    assert gate.admitted == ["http://h/", f"http://h/private{SESSION}/a", "http://h/c/"]
+    assert dict(gate.gate.take_refused()) == {"pattern": 2, "trap_session_id": 1}
+
+
+def test_a_page_that_redirects_to_itself_with_a_session_is_taken_with_it() -> None:
+    gate = Gate(screened=True)
+    gate.follow(link("http://h/a"))
+    source = gate.rows["http://h/a"]
+    assert gate.gate.redirect(source, f"http://h/a;jsessionid={SESSION}", 0) == ""
+    assert gate.admitted[-1] == f"http://h/a;jsessionid={SESSION}"
+    again = gate.rows[gate.admitted[-1]]
+    gate.gate.redirect(again, f"http://h/a;jsessionid={SESSION[::-1]}", 0)
+    assert len(gate.admitted) == 3, "and not again and again"
+
+
+def test_the_same_parameters_in_another_order_are_refused_but_not_where_order_may_count() -> None:
+    gate = Gate(screened=True)
+    gate.follow(link("http://h/l?a=1&b=2"), link("http://h/l?b=2&a=1"), link("http://h/l?a=1&b=3"))
+    gate.follow(link("http://h/x?one&two"), link("http://h/y?three&four"), link("http://h/x?two&one"))
+    assert dict(gate.gate.take_refused()) == {"trap_query_permutation": 1}
+    assert len(gate.admitted) == 6

@@ -62,11 +62,11 @@ def crawl(
         normalise(seed)  # a wrong call changes nothing
     workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
+        start = start_of(workspace, order.collection, order.start, order.start_depth) if order.start else None
         before = workspace.state().settings.get(order.collection.name, {})
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
             raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
-        start = start_of(workspace, order.collection, order.start, order.start_depth) if order.start else None
         collection = recorded(order.collection, before) if start is not None and start.url else order.collection
         upkeep = Upkeep(workspace, order.config, clock)
         ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]

@@ -13,9 +13,10 @@ import polars as pl
 
 from lycosa.app.session import Session
 from lycosa.core.config import Collection
-from lycosa.core.errors import UsageError
-from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow
+from lycosa.core.errors import Exclusion, UsageError
+from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow, UrlState
 from lycosa.crawl.assignment import Assignment
+from lycosa.crawl.resume import stored_rows
 from lycosa.frontier.frontier import Order
 from lycosa.frontier.reach import Keys, Reach, Unvisited
 from lycosa.store.live import LiveTables
@@ -76,7 +77,7 @@ class Walk:
         self._start = start
         self._reach = Reach(start.depth, reserve.reached) if start.url else None
         self._begun = False
-        reserve.only = self._reach or Unvisited()
+        reserve.only = Unvisited() if self._reach is None else self._reach
         if self._reach is not None:
             self._order_by_distance(self._reach)
 
@@ -100,7 +101,7 @@ class Walk:
                 reached = reached or bool(found)
                 sources = pl.Series([key for key in found if self._reach.distance(key) == distance], dtype=pl.UInt64).to_numpy()
             distance += 1
-        return reached
+        return self._reopen(self._reach) or reached
 
     def _expand(self, reach: Reach, sources: Keys, distance: int) -> list[int]:
         """Walk the links of URLs that all lie at one distance; returns the keys of what is reached now."""
@@ -131,6 +132,16 @@ class Walk:
                 chosen = by_target.unique("target", keep="first", maintain_order=True)
                 frames.append(chosen.select("target", "is_redirect", "url_key", "source"))
         return frames
+
+    def _reopen(self, reach: Reach) -> bool:
+        """Admit again what only the collection's depth had excluded. True if there was any."""
+        ledger, name = self._session.ledger, self._assignment.name
+        reopened = False
+        for row in stored_rows(self._session.tables, name, (UrlState.EXCLUDED,)):
+            if row.reason == Exclusion.DEPTH and reach.distance(row.id.url_key) is not None and ledger.find(name, row.id) is None:
+                ledger.reopen(row)
+                reopened = True
+        return reopened
 
     def _order_by_distance(self, reach: Reach) -> None:
         """Breadth-first and depth-first count from the start, as far as what is at hand goes."""

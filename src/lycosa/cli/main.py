@@ -9,7 +9,25 @@ from collections.abc import Callable
 
 import typer
 
-from lycosa.cli import check, crawl, demo, explain, export, fetch, index, init, parse, reparse, robots, search, serve, sql, status
+from lycosa.cli import (
+    check,
+    crawl,
+    demo,
+    exclude,
+    explain,
+    export,
+    fetch,
+    index,
+    init,
+    merge,
+    parse,
+    reparse,
+    robots,
+    search,
+    serve,
+    sql,
+    status,
+)
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
 
@@ -33,6 +51,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sql": sql.command,
     "index": index.command,
     "reparse": reparse.command,
+    "exclude": exclude.command,
+    "merge": merge.command,
     "check": check.command,
     "init": init.command,
     "demo": demo.command,

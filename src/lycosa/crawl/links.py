@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from lycosa.core.config import Collection
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.core.records import FOLLOWED_KINDS, Link, LinkKind, UrlId, UrlRow
+from lycosa.crawl.screen import Screened
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.reach import Reach
 from lycosa.url.domain import Domains
@@ -29,7 +30,7 @@ class LinkGate:
 
     `admitted` is called with every new row, `risen` with a known URL that turns out to lie at less depth than was thought,
     `linked` (if given) with a known URL that another link leads to, and the page that holds the link. `screen` (if given)
-    is asked about each new link: a text is the reason to refuse it (a trap, something that cannot be indexed).
+    is asked about each new link: whether it is refused (a trap, something that cannot be indexed), and what to take instead.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class LinkGate:
         admitted: Callable[[UrlRow], None],
         risen: Callable[[UrlId, int], None],
         linked: Callable[[UrlId, str], None] | None = None,
-        screen: Callable[[str], str] | None = None,
+        screen: Callable[[str], Screened] | None = None,
     ) -> None:
         self._collection = collection
         self._rules = Rules(collection)
@@ -179,8 +180,13 @@ class LinkGate:
         except KeyError:
             return Refusal.KEY_COLLISION
         if before is None:
-            reason = self._screen(identity.url) if self._screen is not None and depth else ""
-            if reason:
+            reason, instead = self._screen(identity.url) if self._screen is not None and depth else ("", "")
+            if instead and not (redirects and instead == referrer):  # a page that redirects to itself with a session has no other URL
+                self.refused[reason] += 1
+                return self._admission.refuse(instead) or self._enter(
+                    self._identifier.identify(instead), depth, now_ms, referrer=referrer, redirects=redirects, redirect_from=redirect_from
+                )
+            if reason and not instead:
                 return reason
             self._known.put(identity, depth)
             row = UrlRow(

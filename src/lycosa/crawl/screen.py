@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Collection
@@ -18,7 +19,7 @@ from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
 from lycosa.url.indexable import unindexable
 from lycosa.url.scope import hostname
-from lycosa.url.traps import TrapRule, query_signature, trap
+from lycosa.url.traps import TrapRule, query_signature, trap, without_session
 
 FREE_SUSPECTS = 200
 """So many URLs of a collection that look like a trap are fetched all the same: a small site may say the same on every page, and
@@ -28,7 +29,7 @@ PUT_OFF_MS = 7 * 86_400_000
 """A URL that a rule about content holds back is looked at again after this time."""
 
 _BOOKS = 2_000  # hosts whose pages are compared; of the others only what is stopped is remembered, in their rows
-_SIGNATURES = 50_000
+_SIGNATURES = 100_000  # queries whose other orders are told; then it begins anew
 _DAY_MS = 86_400_000
 
 
@@ -53,8 +54,18 @@ class Excluded:
         return self._file is not None and self.rule(url) is not None
 
 
+class Screened(NamedTuple):
+    """Why a new URL is refused, "" if it is not; `instead`: the URL under which its page is to be had all the same."""
+
+    reason: str = ""
+    instead: str = ""
+
+
+_TAKEN = Screened()
+
+
 class Screen:
-    """Asked about every new URL of one collection: a text is the reason to refuse it. Hot path (a call for each new URL)."""
+    """Asked about every new URL of one collection. Hot path (a call for each new URL)."""
 
     def __init__(self, collection: Collection, excluded: Excluded, clock: Clock) -> None:
         self._traps = collection.traps
@@ -63,27 +74,35 @@ class Screen:
         self._clock = clock
         self._today = date.min
         self._until_ms = 0
-        self._signatures: dict[int, str] = {}
+        self._signatures: set[int] = set()
 
-    def __call__(self, url: str) -> str:
+    def __call__(self, url: str) -> Screened:
         if self._excluded(url):
-            return "excluded"
+            return Screened("excluded")
         if self._skip:
             reason = unindexable(url, documents=False)
             if reason:
-                return f"unindexable_{reason}"
+                return Screened(f"unindexable_{reason}")
         if not self._traps:
-            return ""
+            return _TAKEN
         rule = trap(url, self._date())
+        if rule == TrapRule.SESSION_ID:
+            return Screened(f"trap_{rule}", without_session(url))
         if not rule and "&" in url and self._permuted(url):
             rule = TrapRule.QUERY_PERMUTATION
-        return f"trap_{rule}" if rule else ""
+        return Screened(f"trap_{rule}") if rule else _TAKEN
 
     def _permuted(self, url: str) -> bool:
-        """Whether the same query parameters are known in another order."""
+        """Whether the same query parameters were met in another order. (A URL is asked about once if it is taken.)"""
+        signature = query_signature(url)
+        if not signature:
+            return False
+        if signature in self._signatures:
+            return True
         if len(self._signatures) >= _SIGNATURES:
             self._signatures.clear()
-        return self._signatures.setdefault(query_signature(url), url) != url
+        self._signatures.add(signature)
+        return False
 
     def _date(self) -> date:
         now_ms = self._clock.now_ms()

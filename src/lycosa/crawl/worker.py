@@ -21,6 +21,7 @@ from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.progress import Progress
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.frontier.domain_clock import BUSY
 from lycosa.url.indexable import READ_TYPES, unindexable_type
 from lycosa.url.scope import url_origin
 
@@ -28,6 +29,7 @@ STOP_GRACE_MS = 3_000
 """At a stop, what is in flight may take this long to end (STORE.md: at most 3 s)."""
 
 _OBSERVE_MS = 200
+_IDLE_MS = 10  # something seems due and yet nothing could be begun: look again, but not at once
 _TICK_MS = 1_000
 
 Observer = Callable[[Progress], None]
@@ -77,6 +79,9 @@ class Worker:
         self._paused = False
         self._next_tick = 0
         self._pages_in_flight = 0
+        self._moved = True  # whether this turn of the loop began anything
+        self._urgent_at = 0  # no urgent task that was there at the last look may start before
+        self._urgent_left = 0
         self._last_commit = clock.monotonic_ms()
         self._last_observed = 0
         self._stop = threading.Event()
@@ -93,7 +98,7 @@ class Worker:
         clock = self.clock
         while not (ended := self._ended(clock.monotonic_ms())):
             self._ticks(clock.monotonic_ms())
-            self._start_due(clock.monotonic_ms())
+            self._moved = self._start_due(clock.monotonic_ms())
             for exchange in self._wait():
                 self._finish(exchange)
             self.commit_if_due()
@@ -140,8 +145,9 @@ class Worker:
 
     def _next_time(self) -> int | None:
         """When something may be due at the earliest: a page, or a robots.txt whose host rests."""
-        times: list[int | None] = [self.frontier.ready_at(task.identity.host_key) for task in self.ledger.urgent]
-        times += [self.frontier.next_time(), self.ledger.reserve.next_time()]
+        times = [self.frontier.next_time(), self.ledger.reserve.next_time()]
+        if self.ledger.urgent:
+            times.append(0 if len(self.ledger.urgent) > self._urgent_left else self._urgent_at)
         return min((at for at in times if at is not None), default=None)
 
     def _full(self) -> bool:
@@ -151,16 +157,11 @@ class Worker:
     def _room(self) -> int:
         return 0 if self._paused else self._config.fetch.connections - self._fetcher.active
 
-    def _start_due(self, now: int) -> None:
-        room = self._room()
-        for _ in range(len(self.ledger.urgent)):
-            task = self.ledger.urgent.popleft()
-            if room > 0 and self.frontier.ready_at(task.identity.host_key) <= now:
-                self.frontier.start(task.identity.host_key, now)
-                self._start(task)
-                room -= 1
-            else:
-                self.ledger.urgent.append(task)
+    def _start_due(self, now: int) -> bool:
+        """Start what may be started. False: nothing was taken up."""
+        free = self._room()
+        room = self._start_urgent(now, free)
+        moved = room < free
         refilled = False
         while room > 0 and not self._full():
             self._closed = frozenset(
@@ -173,8 +174,34 @@ class Worker:
                 if refilled or not self._hungry(now) or not self.ledger.reserve.refill():
                     break
                 refilled = True
-            elif self._send(rows):
+            else:
+                moved = True
+                room -= self._send(rows)
+        return moved
+
+    def _start_urgent(self, now: int, room: int) -> int:
+        """Start the robots.txt fetches whose hosts may be asked; gives back the room that is left.
+
+        While none came and none can be due, it looks at none of them: a crawl may know thousands of hosts that do not answer.
+        """
+        waiting = self.ledger.urgent
+        if room <= 0 or (len(waiting) <= self._urgent_left and now < self._urgent_at):
+            return room
+        self._urgent_at = BUSY
+        for _ in range(len(waiting)):
+            task = waiting.popleft()
+            self.ledger.host(task.identity)  # it may have been sent back since: nothing else was to be asked of it
+            ready_at = self.frontier.ready_at(task.identity.host_key)
+            if room > 0 and ready_at <= now:
+                self.frontier.start(task.identity.host_key, now)
+                self._start(task)
                 room -= 1
+                continue
+            waiting.append(task)
+            # One that waits for the end of a fetch, its own host's or another's of its domain, has no time yet.
+            self._urgent_at = min(self._urgent_at, now + _IDLE_MS if ready_at == BUSY else ready_at)
+        self._urgent_left = len(waiting)
+        return room
 
     def _hungry(self, now: int) -> bool:
         """Whether the reserve has something that is due while we have nothing to do."""
@@ -237,7 +264,7 @@ class Worker:
         waits_for_others = self._closed and self._fetcher.active
         due = None if self._full() or self._room() <= 0 or waits_for_others else self._next_time()
         if due is not None:
-            timeout = min(timeout, max(due - self.clock.monotonic_ms(), 0))
+            timeout = min(timeout, max(due - self.clock.monotonic_ms(), 0 if self._moved else _IDLE_MS))
         if self._fetcher.active:
             return self._fetcher.wait(timeout)
         if self._closed:

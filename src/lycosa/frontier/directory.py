@@ -149,6 +149,14 @@ class HostDirectory:
         self.next_at[: self._count] = NEVER
         self._arrays.shed()
 
+    def wake_many(self, host_keys: _Keys, at_ms: npt.NDArray[np.int64]) -> None:
+        """`wake` for many hosts, each named once; unknown ones are left out."""
+        slots = self.slots(host_keys)
+        known = slots >= 0
+        slots = slots[known]
+        self.next_at[slots] = np.minimum(self.next_at[slots], at_ms[known])
+        self._arrays.shed()
+
     def activate(self, slots: Slots | int, active: bool = True) -> None:
         """Mark hosts as held in memory (never picked), or as resting again."""
         self.active[slots] = active

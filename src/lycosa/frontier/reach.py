@@ -46,10 +46,6 @@ class Reach(Unvisited):
         self._distances: npt.NDArray[np.uint16] = np.zeros(0, np.uint16)
         self._new: dict[int, int] = {}
 
-    def __len__(self) -> int:
-        self._fold()
-        return int(self._keys.size)
-
     def distance(self, url_key: int) -> int | None:
         """Links from the start; None: not reached."""
         found = self._new.get(url_key)

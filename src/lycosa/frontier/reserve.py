@@ -18,8 +18,10 @@ import polars.selectors as cs
 
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState
+from lycosa.frontier.budget import Budget
 from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
+from lycosa.frontier.domain_clock import BUSY
 from lycosa.frontier.frontier import Frontier, HostQueue
 from lycosa.frontier.reach import Unvisited
 from lycosa.frontier.recrawl import RecrawlRules, due_at, due_expr
@@ -86,7 +88,8 @@ class Reserve:
         self.directory = directory
         self.shelves: Shelves | None = None
         self.only: Unvisited | None = None
-        self._rules = rules
+        self._rules = dict(rules)
+        self.budgets: dict[str, Budget] = {}  # by collection; they hold back pages that were visited before
         self._active_hosts = active_hosts
         self._waiting_urls = waiting_urls
         self._least_pause_ms = least_pause_ms
@@ -137,10 +140,48 @@ class Reserve:
         queue = self.frontier.hosts[row.id.host_key]
         wait = due - self._clock.now_ms()
         head = queue.heads.get(row.collection)
-        if wait <= HORIZON_MS and (head is None or len(head.rows) < self.room):
+        earliest = self._earliest_of(row, due)
+        if wait <= HORIZON_MS and earliest == due and (head is None or len(head.rows) < self.room):
             self.frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
         else:
-            queue.next_due_at = due if queue.next_due_at is None else min(queue.next_due_at, due)
+            queue.next_due_at = earliest if queue.next_due_at is None else min(queue.next_due_at, earliest)
+
+    def move(self, row: UrlRow) -> None:
+        """When a URL is due has changed: see that it comes at its time, on an active host or on one that rests."""
+        if row.id.host_key in self.frontier.hosts:
+            self.wait_for(row)
+            return
+        due = self.due_at(row)
+        slot = self.directory.slot(row.id.host_key)
+        if due is not None and slot is not None:
+            self.directory.wake(slot, due)
+            self._earliest_until = -1
+
+    def set_rules(self, collection: str, rules: RecrawlRules) -> None:
+        """Other rules for a collection that is worked. Follow it with `renew`, or hosts that rest keep their old times."""
+        if collection in self._rules:
+            self._rules[collection] = rules
+
+    def renew(self) -> Iterator[None]:
+        """Look through the tables for hosts that are due earlier under today's rules, a part at each step. (What is due later than
+        was thought shows when its host is looked at.)
+
+        Raises:
+            FileNotFoundError: a file went away meanwhile: begin again.
+        """
+        now_ms = self._clock.now_ms()
+        for queue in self.frontier.hosts.values():
+            queue.next_due_at = now_ms
+        self._earliest_until = -1
+        if self.shelves is None:
+            return
+        due = {collection: due_expr(rules) for collection, rules in self._rules.items()}
+        needed = {name for expression in due.values() for name in expression.meta.root_names()}
+        for frame in self.shelves.urls.live(("state", *needed)):
+            hosts = summary(frame, due).filter(pl.col("due_at").is_not_null())
+            self.directory.wake_many(hosts["host_key"].to_numpy(), hosts["due_at"].to_numpy())
+            self._earliest_until = -1
+            yield
 
     def refresh(self, state: LogState) -> None:
         """The log has gone on: read from the files that count now."""
@@ -224,16 +265,16 @@ class Reserve:
                 yield url_record(row, hostname(row[3]))
 
     def next_time(self) -> int | None:
-        """When something that rests may be due at the earliest, in ms of the monotonic clock."""
+        """When a refill may find something that is due, in ms of the monotonic clock; None: nothing rests that ever will be."""
         now = self._clock.monotonic_ms()
         if self.frontier.dry:
-            return now
+            return max(now, self._next_refill)
         if now >= self._earliest_until:
             times = [self.directory.next_time()]
             times += [queue.next_due_at for queue in self.frontier.hosts.values()]
             self._earliest = min((at for at in times if at is not None and at < NEVER), default=None)
             self._earliest_until = now + _LOOK_AGAIN_MS
-        return None if self._earliest is None else self._monotonic(self._earliest)
+        return None if self._earliest is None else max(self._monotonic(self._earliest), self._next_refill)
 
     def refill(self) -> bool:
         """Bring in what is due, if the last refill is not too near. True if anything was read."""
@@ -242,12 +283,15 @@ class Reserve:
             return False
         self._next_refill = now + _REFILL_EVERY_MS
         now_ms = self._clock.now_ms()
-        thirsty = [
-            key
-            for key, queue in self.frontier.hosts.items()
-            if (key in self.frontier.dry or (queue.next_due_at is not None and queue.next_due_at <= now_ms))
-            and self.frontier.clocks.host_ready_at(key) <= now + HORIZON_MS
-        ]
+        thirsty = []
+        for key, queue in self.frontier.hosts.items():
+            if key not in self.frontier.dry and (queue.next_due_at is None or queue.next_due_at > now_ms):
+                continue
+            ready_at = self.frontier.clocks.host_ready_at(key)
+            if ready_at >= BUSY or ready_at <= now + HORIZON_MS:
+                thirsty.append(key)
+            else:
+                queue.next_due_at = self._wall(ready_at)  # it rests for long: when that is over it is looked at again
         self.frontier.dry.clear()
         keys = thirsty[:_REFILL_HOSTS]
         self.frontier.dry.update(thirsty[_REFILL_HOSTS:])
@@ -388,11 +432,17 @@ class Reserve:
         due = self.due_at(row)
         if due is None:
             return
-        if due <= horizon:
+        earliest = self._earliest_of(row, due)
+        if due <= horizon and earliest == due:
             taken.setdefault((row.id.host_key, row.collection), []).append(row)
             return
         queue = self.frontier.hosts[row.id.host_key]
-        queue.next_due_at = due if queue.next_due_at is None else min(queue.next_due_at, due)
+        queue.next_due_at = earliest if queue.next_due_at is None else min(queue.next_due_at, earliest)
+
+    def _earliest_of(self, row: UrlRow, due_at: int) -> int:
+        """When a URL that is due may be fetched as far as its collection's budget goes."""
+        budget = self.budgets.get(row.collection)
+        return due_at if budget is None or row.state == UrlState.KNOWN else budget.earliest(due_at)
 
     def _portions(self, host_keys: Sequence[int], room: int) -> Iterator[tuple[list[int], int]]:
         """Hosts that are read together, and how many URLs each may give. A host with very many gives more at once."""
@@ -410,7 +460,12 @@ class Reserve:
         due = due_expr(rules)
         wanted = due.is_not_null() if self.only is None else due.is_not_null() & self.only.condition()
         strategy = self.frontier.order(collection).strategy
-        order = [pl.when(due > horizon).then(due).otherwise(0)]
+        budget = self.budgets.get(collection)
+        if budget is not None and not budget.open:  # what the budget holds back comes after what may be fetched
+            later = pl.when(pl.col("state") == UrlState.KNOWN).then(due).otherwise(budget.earliest_expr(due))
+            order = [pl.when((due > horizon) | (later > due)).then(later).otherwise(0)]
+        else:
+            order = [pl.when(due > horizon).then(due).otherwise(0)]
         order += [-pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64) for name, down in strategy.columns]
         partitions = np.array([self.frontier.hosts[key].row.partition for key in keys], np.uint16)
         frame = self.shelves.urls.rows(

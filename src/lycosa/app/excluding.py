@@ -1,0 +1,57 @@
+"""Taking sites out of a workspace: excluded by an entry of the log, purged from its files, dropped from the search index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lycosa.core.config import Config
+from lycosa.core.errors import OwnedError, UsageError
+from lycosa.index.generation import current_generation
+from lycosa.index.indexer import Indexer
+from lycosa.store.purge import PurgeReport, exclude, purge
+from lycosa.store.workspace import Workspace
+
+
+def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove: bool) -> Mapping[str, Any]:
+    """Exclude what `rules` name; with `remove` also delete what the workspace holds of all that is excluded.
+
+    `pending` are (where, why) of what is not gone yet: empty after a purge means that its last byte is. Works beside a running
+    crawl, which obeys after its next commit.
+
+    Raises:
+        UsageError: no rule, now or before, or one that is none.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    workspace = Workspace.open(root)
+    if not rules and not workspace.state().exclusions:
+        raise UsageError("nothing is excluded here: name a rule, as in `lycosa exclude host:www.example.org`")
+    report = purge(workspace, rules) if remove else PurgeReport(exclusion=exclude(workspace, rules))
+    pending = [*report.pending]
+    documents = _drop_from_index(root, config, pending)
+    return {
+        "rules": workspace.state().exclusions.rules,
+        "exclusion": report.exclusion,
+        "purged": remove,
+        "rows": dict(report.rows),
+        "records": report.records,
+        "archives": report.archives,
+        "bytes_deleted": report.bytes_deleted,
+        "documents": documents,
+        "pending": pending,
+    }
+
+
+def _drop_from_index(root: str, config: Config, pending: list[tuple[str, str]]) -> int:
+    """Make the index follow; returns the documents that it holds then."""
+    before = current_generation(root)
+    if before is None:
+        return 0
+    indexer = Indexer(root, config.index)
+    try:
+        return indexer.update().documents
+    except OwnedError:
+        pending.append(("index", "a running crawl keeps the search index: it drops the pages after its next commit"))
+        return before.documents
+    finally:
+        indexer.close()

@@ -1,0 +1,43 @@
+"""`lycosa merge`: fold small files together, and delete what they replaced."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, workspace_root
+from lycosa.core.errors import WorkError
+from lycosa.core.units import format_size
+
+
+def command(
+    context: typer.Context,
+    whole: Annotated[bool, typer.Option("--whole", help="Fold everything into one base, however little has gathered.")] = False,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Fold the files of small commits together, then delete what may go. A running crawl does it by itself."""
+    from dataclasses import asdict
+
+    from lycosa.store.merge import merge
+    from lycosa.store.plan import MergeSettings
+    from lycosa.store.sweep import sweep
+    from lycosa.store.workspace import Workspace
+
+    root = workspace_root(context, workspace)
+    opened = Workspace.open(root)
+    settings = load_config(context, root, overrides).store
+    report = merge(opened, MergeSettings(settings.merge_commits), whole=whole)
+    if report.gave_up:
+        raise WorkError(f"nothing was folded: {report.gave_up}; call again later")
+    swept = sweep(opened, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
+    if json_output:
+        print_json({"merged": asdict(report), "swept": asdict(swept)})
+        return
+    print(
+        f"{report.files_before:,} files became {report.files_after:,}; {report.rows_dropped:,} outdated rows dropped, "
+        f"{format_size(report.bytes_read)} read, {format_size(report.bytes_written)} written"
+    )
+    print(f"deleted: {swept.files:,} replaced files, {swept.entries:,} log entries, {format_size(swept.bytes)}")
