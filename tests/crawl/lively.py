@@ -252,4 +252,3 @@ def assert_nothing_lost(crawl: LivelyCrawl) -> None:
     assert indexed == ask(crawl.workspace, "SELECT count(*) AS n FROM pages WHERE may_index")[0]["n"]
     checked = subprocess.run([str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-

@@ -29,7 +29,9 @@ def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
         following = [web.url(host=number + 1)] if number < 6 else []
         (server.root / "a.html").write_text(page("/b.html", *following, text=f"a {number}"))
         (server.root / "b.html").write_text(page(text=f"b {number}"))
-    crawled = run(*(web.url("/robots.txt", host=number) for number in range(1, 7)), web.url(), scope="any", settings=("crawl.active_hosts=1",))
+    crawled = run(
+        *(web.url("/robots.txt", host=number) for number in range(1, 7)), web.url(), scope="any", settings=("crawl.active_hosts=1",)
+    )
     assert crawled.count("pages") == 18
     assert crawled.progress.later == Counter()
     assert_counts_add_up(crawled)

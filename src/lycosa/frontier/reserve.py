@@ -9,6 +9,7 @@ Stored times are milliseconds since 1970, the frontier's are of the monotonic cl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -410,15 +411,16 @@ class Reserve:
                 self._take(row, horizon, taken)
         if self.shelves is not None:
             for keys, limit in self._portions(host_keys, room):
-                extra = max(len(pending[key]) for key in keys)
+                # So many more than wanted that what the batches hold anew may be passed over and one still shows that there are more.
+                read = limit + max(len(pending[key]) for key in keys) + 1
                 for collection, rules in self._rules.items():
-                    for row in self._shelved(keys, collection, rules, horizon, limit + extra + 1):
-                        place = (row.id.host_key, collection)
-                        if (collection, row.operation, row.id.url_key) in pending[row.id.host_key]:
-                            continue
-                        if len(taken.get(place, ())) >= limit + len(pending[row.id.host_key]):
-                            more.add(place)
-                        else:
+                    seen: Counter[int] = Counter()
+                    for row in self._shelved(keys, collection, rules, horizon, read):
+                        key = row.id.host_key
+                        seen[key] += 1
+                        if seen[key] == read and (self.due_at(row) or 0) <= horizon:
+                            more.add((key, collection))
+                        if (collection, row.operation, row.id.url_key) not in pending[key]:
                             self._take(row, horizon, taken)
         now = self._clock.monotonic_ms()
         for (key, collection), rows in taken.items():
