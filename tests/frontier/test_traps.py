@@ -106,7 +106,7 @@ def test_a_trap_without_end_is_given_up() -> None:
 
 
 def test_a_narrow_group_is_judged_by_itself_once_it_is_proven() -> None:
-    book = PrefixBook()
+    book = PrefixBook(has_stopped=True)
     book.groups["/a/"] = Group(0, rule=PrefixRule.NEAR_IDENTICAL, stopped_at=0)
     book.groups["/a/b/*"] = Group(novel=PROVEN - 1)
     assert not book.allowance("/a/b/c").admit

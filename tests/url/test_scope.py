@@ -177,3 +177,11 @@ def test_parts_of_something_else(url: str) -> None:
     for part in (url_origin, hostname):
         with pytest.raises(UrlError):
             part(url)
+
+
+def test_a_host_that_was_only_linked_to_is_not_named() -> None:
+    seeds = ["https://www.example.org/docs/"]
+    anywhere = Admission(Collection(scope="any"), seeds, DOMAINS)
+    assert anywhere.is_named("https://www.example.org/x")
+    assert not anywhere.is_named("https://blog.example.org/x")
+    assert Admission(Collection(scope="domain"), seeds, DOMAINS).is_named("https://blog.example.org/x")

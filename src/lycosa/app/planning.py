@@ -51,7 +51,7 @@ def make_plan(
     names = [collection.name for collection in config.collection]
     for name in chosen:
         if name not in names and name not in bad:
-            raise UsageError(f"{source} has no collection {name!r}; {_nearest(name, [*names, *bad])}")
+            raise UsageError(f"{source} has no collection {name!r}; {nearest(name, [*names, *bad])}")
     jobs = []
     for collection in config.collection:
         if chosen and collection.name not in chosen:
@@ -140,6 +140,6 @@ def _problem(url: str, rules: Rules, longest: int) -> str:
     return ""
 
 
-def _nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"

@@ -28,8 +28,8 @@ class Upkeep:
         self._next_sweep = clock.monotonic_ms() + _SWEEP_EVERY_MS
         self._job: BaseProcess | None = None
 
-    def tick(self) -> None:
-        """Look whether something is due; call it as often as you like."""
+    def tick(self, *, room: bool = True) -> None:
+        """Look whether something is due; call it as often as you like. Without `room` on the disk it only sweeps: a merge needs some."""
         now = self._clock.monotonic_ms()
         if self._job is not None and not self._job.is_alive():
             self._job.join()
@@ -38,11 +38,11 @@ class Upkeep:
             return
         self._next = now + self._interval_ms
         self._state.refresh()
-        due = merge_is_due(self._state, MergeSettings(self._settings.merge_commits))
+        due = room and merge_is_due(self._state, MergeSettings(self._settings.merge_commits))
         if due or now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_EVERY_MS
             context = multiprocessing.get_context("spawn")
-            self._job = context.Process(target=keep_up, args=(self._workspace.root, self._settings), name="upkeep", daemon=True)
+            self._job = context.Process(target=keep_up, args=(self._workspace.root, self._settings, due), name="upkeep", daemon=True)
             self._job.start()
 
     def close(self) -> None:
@@ -53,8 +53,9 @@ class Upkeep:
             self._job = None
 
 
-def keep_up(root: str, settings: StoreSettings) -> None:
+def keep_up(root: str, settings: StoreSettings, merging: bool = True) -> None:
     """Merge what is due, then delete what may go. Runs in any process beside the worker."""
     workspace = Workspace.open(root)
-    merge(workspace, MergeSettings(settings.merge_commits))
+    if merging:
+        merge(workspace, MergeSettings(settings.merge_commits))
     sweep(workspace, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+_HOST = re.compile(r"[\w.-]+(:\d+)?(/|\?|$)")
 
 DEFAULT_WORKSPACE = "lycosa-data"
 
@@ -69,6 +72,11 @@ def read_lines(path: str) -> list[str]:
     from lycosa.app.planning import read_seeds
 
     return read_seeds(path)
+
+
+def typed_url(text: str) -> str:
+    """A URL as people type it: `example.org/x` and `localhost:8000` are meant as http URLs; `mailto:x@y` is not."""
+    return f"http://{text}" if _HOST.match(text) else text
 
 
 def table(rows: list[tuple[str, str]], indent: str = "  ") -> str:

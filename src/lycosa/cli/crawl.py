@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from types import FrameType
@@ -21,13 +20,11 @@ from lycosa.cli.common import (
     print_json,
     read_lines,
     table,
+    typed_url,
     workspace_root,
 )
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size, parse_duration_ms
-
-_HOST = re.compile(r"[\w.-]+(:\d+)?(/|\?|$)")
-"""`example.org/x` and `localhost:8000` are meant as http URLs; `mailto:x@y` is not."""
 
 _STRATEGIES = ("breadth-first", "depth-first", "server-first", "best-first")
 
@@ -83,7 +80,7 @@ def command(
 
 def _seeds(urls: list[str], file: str) -> tuple[str, ...]:
     typed = [*urls, *(read_lines(file) if file else ())]
-    return tuple(f"http://{url}" if _HOST.match(url) else url for url in typed)
+    return tuple(map(typed_url, typed))
 
 
 def _collection(config: Config, name: str, *, depth: int | None, delay: str, scope: str, strategy: str) -> Collection:

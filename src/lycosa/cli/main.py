@@ -10,6 +10,7 @@ from collections.abc import Callable
 import typer
 
 from lycosa.cli import (
+    add,
     check,
     crawl,
     demo,
@@ -23,6 +24,7 @@ from lycosa.cli import (
     parse,
     reparse,
     robots,
+    run,
     search,
     serve,
     sql,
@@ -41,6 +43,8 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "crawl": crawl.command,
+    "run": run.command,
+    "add": add.command,
     "search": search.command,
     "status": status.command,
     "explain": explain.command,

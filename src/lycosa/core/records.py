@@ -280,3 +280,6 @@ class HostRow:
     bytes: int = 0
     budget: int | None = None
     traps: dict[str, int] = field(default_factory=dict)
+    claims_right: float = 0.0  # claims of a change (lastmod in sitemaps and feeds) that a visit found true
+    claims_wrong: float = 0.0
+    claims_missed: float = 0.0  # changes of listed pages that nothing had announced

@@ -25,8 +25,9 @@ from lycosa.fetch.guard import is_public
 from lycosa.fetch.robots import product_token
 from lycosa.frontier.change_rate import ChangeStats, rate
 from lycosa.frontier.change_rate import observe as observe_change
+from lycosa.frontier.frontier import HostQueue
 from lycosa.frontier.latency import observe, remembered, slow_down
-from lycosa.frontier.politeness import Reason, backoff_ms, domain_pause_ms, domain_rest_ms, failures_after, reasons, transfer_ms
+from lycosa.frontier.politeness import Reason, backoff_ms, domain_pause_ms, domain_rest_ms, failures_after, reasons, transfer_ms, usual_ms
 from lycosa.url.normalise import LinkResolver
 
 _public = lru_cache(4_096)(is_public)
@@ -264,9 +265,19 @@ class Absorber:
         elif queue is not None:
             entry = ledger.robots.received(task.origin, exchange)
             queue.row.robots = [*(old for old in queue.row.robots if old.origin != task.origin), entry]
+            if origin_id.host_key != task.identity.host_key:  # the fetch is booked on the host that answered
+                self._heed_crawl_delay(queue, ledger.robots.crawl_delay_ms(task.origin))
             ledger.batch.change_host(queue.row)
             ledger.frontier.release(origin_id.host_key)
             self.discovery.from_robots(task.origin, ledger.robots.sitemaps(task.origin))
+
+    def _heed_crawl_delay(self, queue: HostQueue, pause: int) -> None:
+        """The host's robots.txt, which another host answered, asks for a pause: it holds from the redirect on that led there."""
+        host = queue.row
+        host.delay_ms = max(host.delay_ms, pause)
+        host.not_before = max(host.not_before, self._clock.now_ms() + pause)
+        now = self._clock.monotonic_ms()
+        self.ledger.frontier.delay(host.host_key, now, now + pause)
 
     # -- the host -----------------------------------------------------------------------------------------------------
 
@@ -284,25 +295,24 @@ class Absorber:
         if exchange.response_head:
             queue.latency = observe(queue.latency or remembered(host.latency_ms), max(exchange.first_byte_ms - exchange.connect_ms, 0))
             host.latency_ms = queue.latency.usual_ms
-        names = set(queue.heads) | {row.collection for row in task.rows} or set(ledger.assignments)
-        asked = max(  # a host that several collections crawl is treated as the strictest of them wants
-            (
-                reasons(
-                    ledger.assignments[name].pace,
-                    duration_ms=spent_ms,
-                    crawl_delay_ms=ledger.robots.crawl_delay_ms(task.origin),
-                    retry_after_ms=verdict.wait_ms,
-                    failures=host.fails,
-                    slow_down=slow_down(queue.latency) if queue.latency else 1.0,
-                    host_key=host.host_key,
-                )
-                for name in names
-            ),
-            key=lambda parts: parts[0][1] if parts else 0,
-        )
+        asked: list[tuple[str, int]] = []
+        crawl_delay_ms = ledger.robots.crawl_delay_ms(task.origin)
+        slower = slow_down(queue.latency) if queue.latency else 1.0
+        for name in {*queue.heads, *(row.collection for row in task.rows)} or ledger.assignments:
+            wanted = reasons(
+                ledger.assignments[name].pace,
+                duration_ms=spent_ms,
+                crawl_delay_ms=crawl_delay_ms,
+                retry_after_ms=verdict.wait_ms,
+                failures=host.fails,
+                slow_down=slower,
+                host_key=host.host_key,
+            )
+            if wanted and (not asked or wanted[0][1] > asked[0][1]):
+                asked = wanted  # a host that several collections crawl is treated as the strictest of them wants
         pause = asked[0][1] if asked else 0
         now = self._clock.monotonic_ms()
-        host.delay_ms = pause
+        host.delay_ms = usual_ms(asked)
         host.not_before = exchange.started_at + exchange.duration_ms + pause
         ledger.batch.change_host(host)
         own = {Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY}
@@ -312,6 +322,7 @@ class Absorber:
         rest = domain_rest_ms(exchange.status, asked)
         if rest:
             ledger.frontier.clocks.delay_domain(host.registrable_domain, now, now + rest)
+            ledger.batch.change_domain(host, self._clock.now_ms() + rest)
 
     def _count(self, visit: Visit) -> None:
         progress = self.ledger.progress

@@ -27,6 +27,7 @@ MAX_SITEMAPS = 50
 MAX_FEEDS = 5
 """Feeds of one page that are read."""
 
+_FEED_LINK = LinkKind.FEED.value
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 _INTERVALS = {FEED: (5 * _MINUTE_MS, 30 * _MINUTE_MS, _DAY_MS), SITEMAP: (_HOUR_MS, _DAY_MS, 7 * _DAY_MS)}
 # Least, first and longest time until it is read again: halved when it named something new, doubled when it did not.
@@ -75,7 +76,7 @@ class Discovery:
         assignment = self._ledger.assignments[row.collection]
         if not assignment.collection.feeds:
             return
-        feeds = [link.target for link in links if link.kind == LinkKind.FEED]
+        feeds = [target for target, _, _, kind, _ in links if kind == _FEED_LINK]
         for target in feeds[:MAX_FEEDS]:
             if assignment.gate.takes(target):
                 self._admit(row.collection, self._ledger.identifier.identify(target), FEED, row.id.url, row.depth)

@@ -242,7 +242,7 @@ class Ledger:
         if not rule:
             return ""
         suspicious = [self.assignments[each.collection] for each in rows]
-        if all(each.suspects < FREE_SUSPECTS for each in suspicious):
+        if all(each.suspects < FREE_SUSPECTS and each.gate.is_named(row.id.url) for each in suspicious):
             for each in suspicious:
                 each.suspects += 1
                 self.batch.counters[f"suspects.{each.name}"] += 1

@@ -160,6 +160,10 @@ class LinkGate:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
         return self._admission.refuse(url) in (None, Refusal.PATTERN)
 
+    def is_named(self, url: str) -> bool:
+        """Whether a URL that was taken lies on a host that the operator named."""
+        return self._admission.is_named(url)
+
     def take_refused(self) -> Counter[str]:
         """The links refused since the last call, by reason."""
         taken, self.refused = self.refused, Counter()

@@ -6,6 +6,7 @@ that look at what a host's pages said put its URL off, for they may turn out wro
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from datetime import UTC, date, datetime
 from typing import NamedTuple
@@ -22,8 +23,8 @@ from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session
 
 FREE_SUSPECTS = 200
-"""So many URLs of a collection that look like a trap are fetched all the same: a small site may say the same on every page, and
-an endless one costs no more than this."""
+"""So many URLs of a collection that look like a trap are fetched all the same, on hosts that the operator named: a small site may
+say the same on every page, and an endless one costs no more than this. Hosts that were only linked to get what their pages earn."""
 
 PUT_OFF_MS = 7 * 86_400_000
 """A URL that a rule about content holds back is looked at again after this time."""
@@ -31,6 +32,7 @@ PUT_OFF_MS = 7 * 86_400_000
 _BOOKS = 2_000  # hosts whose pages are compared; of the others only what is stopped is remembered, in their rows
 _SIGNATURES = 100_000  # queries whose other orders are told; then it begins anew
 _DAY_MS = 86_400_000
+_VARIES = re.compile("[?0-9]")  # paths of which there may be many: the lines of their texts are compared
 
 
 class Excluded:
@@ -125,6 +127,8 @@ class TrapKeeper:
             if not host.traps:
                 return ""
             book = self._book(host)
+        if not book.has_stopped:
+            return ""  # nearly all hosts
         allowance = book.allowance(_path(url))
         return "" if allowance.admit else allowance.rule
 
@@ -138,7 +142,6 @@ class TrapKeeper:
         """Learn from a visited page."""
         book = self._book(host)
         path = _path(identity.url)
-        before = len(book.counters()) if host.traps else 0
         book.observe(
             path,
             simhash=page.simhash,
@@ -146,9 +149,9 @@ class TrapKeeper:
             text_length=len(page.text),
             status=status,
             title=page.title,
-            text=page.text if "?" in path or any(mark.isdigit() for mark in path) else "",
+            text=page.text if _VARIES.search(path) else "",
         )
-        if before or any(group.stopped_at >= 0 for group in book.groups.values()):
+        if book.has_stopped or host.traps:
             host.traps = book.counters()
 
     def _book(self, host: HostRow) -> PrefixBook:

@@ -136,7 +136,7 @@ class Worker:
             return "stopped"
         if self._limits.max_time_ms is not None and now - self.progress.started_ms >= self._limits.max_time_ms:
             return "max_time"
-        if not self._pages_in_flight and (self._full() or all(map(self._spent, self.ledger.assignments.values()))):
+        if not self._pages_in_flight and (self._full() or (not self._forever and all(map(self._spent, self.ledger.assignments.values())))):
             return "max_pages"
         if self._fetcher.active or self._forever:
             return ""

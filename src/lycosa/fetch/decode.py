@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from lycosa.core.errors import FetchError
@@ -14,11 +15,14 @@ from lycosa.fetch.codings import CODINGS, looks_like_text
 MOST_CODINGS = 3
 """Content codings that are undone one after the other; real pages have one, seldom two by mistake."""
 
+_HEADS = 32
+"""Heads that are remembered: a head is asked for its media type when the body begins, and read again when it has ended."""
+
 _STATUS_LINE = re.compile(rb"\s*HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})(?!\d)[ \t]*([^\r\n]*)", re.IGNORECASE)
 
 
 class Headers:
-    """The fields of one head. Names are case-insensitive and keep their order; `status` is 0 without a status line."""
+    """The fields of one head, not to be changed. Names are case-insensitive and keep their order; `status` is 0 without a status line."""
 
     __slots__ = ("_fields", "reason", "status")
 
@@ -50,6 +54,7 @@ class Headers:
         return [token for token in (part.strip().lower() for part in ",".join(values).split(",")) if token]
 
 
+@lru_cache(_HEADS)
 def parse_head(head: bytes) -> Headers:
     """Read a status line and fields (RFC 9112 sections 4 and 5), with LF or CRLF, folded lines and junk lines.
 

@@ -105,8 +105,12 @@ def reasons(
         (Reason.COURTESY, courtesy) if courtesy <= cap else (Reason.MAX_DELAY, cap),
         (Reason.SLOW_DOWN, min(usual * slow_down, cap) if slow_down > 1 else 0),
     ]
-    asked = [(name, round(milliseconds)) for name, milliseconds in parts]
-    return sorted((part for part in asked if part[1] > 0), key=lambda part: -part[1])
+    asked = [(name, whole) for name, milliseconds in parts if milliseconds > 0 and (whole := round(milliseconds))]
+    return sorted(asked, key=_longest_first) if len(asked) > 1 else asked
+
+
+def _longest_first(part: tuple[str, int]) -> int:
+    return -part[1]
 
 
 def pause_ms(

@@ -10,7 +10,7 @@ Stored times are milliseconds since 1970, the frontier's are of the monotonic cl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -298,10 +298,10 @@ class Reserve:
         self.frontier.dry.update(thirsty[_REFILL_HOSTS:])
         fresh = self._due_hosts(now_ms)
         if fresh:
-            self._make_room(len(fresh), now)
+            self._make_room(len(fresh), now, set(keys))
             fresh = fresh[: max(0, self._active_hosts - len(self.frontier.hosts))]
             self._open(fresh)
-        keys += fresh
+        keys += [key for key in fresh if key in self.frontier.hosts]
         if keys:
             self._read(keys, now_ms)
         return bool(keys)
@@ -321,17 +321,21 @@ class Reserve:
         slots = self.directory.pick(now_ms, HORIZON_MS, _REFILL_HOSTS, order)
         return [int(key) for key in self.directory.host_key[slots]]
 
-    def _make_room(self, wanted: int, now: int) -> None:
+    def _make_room(self, wanted: int, now: int, kept: Container[int]) -> None:
         """Send hosts back until `wanted` more fit: first those with nothing to do, then those that rest for long."""
         hosts = self.frontier.hosts
         too_many = len(hosts) + wanted - self._active_hosts
         if too_many <= 0:
             return
-        idle = [key for key, queue in hosts.items() if queue.idle]
+        idle = [key for key, queue in hosts.items() if queue.idle and key not in kept]
         resting = [
             key
             for key, queue in hosts.items()
-            if not queue.in_flight and not queue.held and not queue.idle and self.frontier.clocks.host_ready_at(key) > now + HORIZON_MS
+            if not queue.in_flight
+            and not queue.held
+            and not queue.idle
+            and key not in kept
+            and self.frontier.clocks.host_ready_at(key) > now + HORIZON_MS
         ]
         for key in [*idle, *resting][:too_many]:
             self._close(key)

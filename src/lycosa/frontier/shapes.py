@@ -14,6 +14,7 @@ MAX_FOLDERS = 3
 """Folders of a path that tell groups apart; what lies deeper is one group (`/a/b/c/**`)."""
 
 _MAX_SEGMENT = 48  # characters of a segment in a group's name
+_LEAST_ID = 16  # characters
 _MAX_NAMES = 12  # parameters in a group's name
 _ID = re.compile(r"[^/]*?(?:[0-9a-f]{16,}|[0-9A-F]{16,}|(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[0-9A-Za-z]{22,})", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:[-_]\d+)*", re.ASCII)
@@ -53,9 +54,11 @@ def shape_of(path: str) -> Shape:
 
 def _pattern(segment: str) -> str:
     """A segment as it stands in a group's name: a number, an id, or itself."""
+    if len(segment) < _LEAST_ID and not segment[:1].isdigit():
+        return segment  # most segments
     stem = segment.removesuffix(".html").removesuffix(".htm").removesuffix(".php")  # 3.10.html is a version, not a number
     if _NUMBER.fullmatch(stem):
         return "{n}"
-    if len(stem) >= 16 and _ID.fullmatch(stem):
+    if len(stem) >= _LEAST_ID and _ID.fullmatch(stem):
         return "{id}"
     return segment[:_MAX_SEGMENT]

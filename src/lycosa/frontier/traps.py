@@ -85,6 +85,7 @@ class PrefixBook:
     refused: Counter[str] = field(default_factory=Counter)  # rule -> addresses that were not fetched
     asked: int = 0  # pages observed, and addresses refused
     pages: int = 0  # observed
+    has_stopped: bool = False  # a group was stopped, now or earlier: while none was, nothing is refused
     probe: tuple[int, int] | None = None  # simhash and length of what the host says to a made-up path with status 200
     digests: array[int] = field(default_factory=lambda: array("H", bytes(2 * _FEWEST_DIGESTS)))
 
@@ -94,6 +95,8 @@ class PrefixBook:
         Args:
             path: with the query, as in the normalised URL.
         """
+        if not self.has_stopped:
+            return _OPEN
         for name in shape_of(path).groups:
             group = self.groups.get(name)
             if group is None:
@@ -129,7 +132,7 @@ class PrefixBook:
         repeated = self._remember(text_digest)
         if path == "/":
             return Observation(True)  # the front page is never a trap, whatever else the host answers with it
-        not_found = looks_not_found(title)
+        not_found: bool | None = None  # whether the title says so; asked when it matters
         rule = ""
         if self.probe is not None and is_soft_404(simhash, self.probe[0], text_length, self.probe[1], title):
             rule = PrefixRule.SOFT_404
@@ -147,6 +150,7 @@ class PrefixBook:
                 first = not group.novel + group.known
             found = rule or own
             if not found and (narrowest or first) and self._is_near(group, page):
+                not_found = looks_not_found(title) if not_found is None else not_found
                 found = _near_rule(shape, group, not_found)
             if narrowest:
                 own = found
@@ -154,8 +158,10 @@ class PrefixBook:
                 cost = COST_SURE if shape.dated or found == PrefixRule.SOFT_404 else COST
                 if name.endswith("/"):
                     cost = (cost if own else COST_FIRST) * depth
+                not_found = looks_not_found(title) if not_found is None else not_found
                 group.not_found += not_found
                 group.add_known(found, cost, self.asked)
+                self.has_stopped = self.has_stopped or group.is_stopped
             else:
                 group.add_novel(page)
         return Observation(not own, own)
@@ -214,6 +220,7 @@ class PrefixBook:
             if name.startswith(_STOPPED):
                 rule, _, group = name.removeprefix(_STOPPED).partition(":")
                 book.groups[group] = Group(0, known=count, rule=rule, stopped_at=0)
+                book.has_stopped = True
             else:
                 book.refused[name] = count
         return book

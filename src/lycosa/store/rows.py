@@ -112,6 +112,9 @@ def host_row(row: HostRow) -> Row:
         row.bytes,
         row.budget,
         [{"name": name, "count": count} for name, count in row.traps.items()],
+        row.claims_right,
+        row.claims_wrong,
+        row.claims_missed,
     )
 
 
@@ -181,7 +184,7 @@ def url_record(row: Row, host: str) -> UrlRow:
 def host_record(row: Row) -> HostRow:
     """A row of `hosts` (times as integers or None) -> HostRow."""
     (partition, host_key, _, host, domain, first_seen_at, last_visit_at, ip, server, robots, delay_ms, not_before) = row[:12]
-    (latency_ms, fails, known, visited, pages, size, budget, traps) = row[12:]
+    (latency_ms, fails, known, visited, pages, size, budget, traps, right, wrong, missed) = row[12:]
     return HostRow(
         host=host,
         partition=partition,
@@ -202,4 +205,7 @@ def host_record(row: Row) -> HostRow:
         bytes=size,
         budget=budget,
         traps={trap["name"]: trap["count"] for trap in traps},
+        claims_right=right or 0.0,
+        claims_wrong=wrong or 0.0,
+        claims_missed=missed or 0.0,
     )

@@ -216,6 +216,9 @@ pages i64 pages ever committed
 bytes i64 body bytes ever transferred
 budget i64? pages it may ever hold; null: no limit
 traps list[name:text,count:i64] trap counters
+claims_right f64? claims of a change (lastmod in sitemaps and feeds) that a visit found true
+claims_wrong f64? claims that a visit found untrue
+claims_missed f64? changes of listed pages that nothing had announced
 """
     ),
     key=("host_key", "host"),

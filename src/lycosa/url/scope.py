@@ -91,6 +91,10 @@ class Admission:
             return Refusal.PATTERN
         return None
 
+    def is_named(self, url: str) -> bool:
+        """Whether a URL in scope lies where a seed does: on its host (in its domain, if that is the scope), not only linked from there."""
+        return self._scope != "any" or _host_and_port(url) in self._hosts
+
     def explain(self, url: str) -> str:
         """One line for people: what admitted or refused this normalised URL."""
         refusal = self.refuse(url)

@@ -1,0 +1,48 @@
+"""The daemon's indexer: a process of its own that follows the log, so that the worker's memory stays small."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from lycosa.app.memory import tune_memory
+from lycosa.app.processes import News
+from lycosa.app.room import is_disk_full
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import LycosaError, OwnedError
+from lycosa.index.indexer import Indexer
+
+_LEAST_INTERVAL_MS = 500
+
+
+def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> None:
+    """Index what is committed, at most every `settings.interval`, until SIGTERM; then once more, and return."""
+    ending = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ending.set()
+
+    signal.signal(signal.SIGTERM, end)
+    tune_memory()
+    indexer = Indexer(root, settings)
+    last = working = False
+    try:
+        while not last:
+            last = ending.wait(max(settings.interval, _LEAST_INTERVAL_MS) / 1000)
+            try:
+                indexer.update()
+            except OwnedError:
+                continue  # `lycosa index` is at it: what it leaves is ours
+            if not working:
+                working = True
+                tell(News.WORKING)
+    except LycosaError as error:
+        tell(News.DISK if is_disk_full(error) else News.FAILED, str(error))
+        raise SystemExit(1) from None
+    except OSError as error:
+        tell(News.DISK if is_disk_full(error) else News.FAILED, f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        indexer.close()

@@ -1,0 +1,48 @@
+"""Whether the workspace's disk has room, and what is said when it has not."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+
+from lycosa.core.units import format_size
+
+_AGAIN = 1.05
+"""Work goes on when there is a little more than the reserve: else it would stop again at once."""
+
+
+class Room:
+    """The room on a workspace's disk, against the reserve (bytes) that must stay free. Cheap: one call of the kernel a look."""
+
+    def __init__(self, root: str, reserve: int) -> None:
+        self._root = root
+        self._reserve = reserve
+        self._free = 0
+        self.enough = True
+
+    def look(self) -> bool:
+        """Whether there is enough now."""
+        self._free = shutil.disk_usage(self._root).free
+        self.enough = self._free >= (self._reserve if self.enough else self._reserve * _AGAIN)
+        return self.enough
+
+    @property
+    def message(self) -> str:
+        """For people, while there is not enough; "" otherwise."""
+        if self.enough:
+            return ""
+        return (
+            f"paused: the disk of {self._root} has {format_size(self._free)} free, run.disk_reserve is {format_size(self._reserve)}; "
+            "nothing is lost: free some space, and it goes on by itself"
+        )
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or what led to it, says that the disk (or a quota) takes no more."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if f"(os error {errno.ENOSPC})" in str(error):  # as libraries written in Rust say it
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,248 @@
+"""The daemon's worker: a process that fetches, parses and commits for good, and may die of a page."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.sharedctypes import RawArray
+from types import FrameType
+
+from lycosa.app.live import write_live
+from lycosa.app.memory import tune_memory
+from lycosa.app.processes import News
+from lycosa.app.room import Room, is_disk_full
+from lycosa.app.session import Session, open_session
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import Config
+from lycosa.core.errors import ClaimLost, LycosaError, UsageError
+from lycosa.core.hours import parse_hours
+from lycosa.core.records import Exchange
+from lycosa.core.units import format_time
+from lycosa.crawl.ledger import Job
+from lycosa.crawl.understand import Reader, Understood
+from lycosa.crawl.worker import Worker
+from lycosa.fetch.decode import Headers
+from lycosa.store.workspace import Workspace
+
+_LIVE_EVERY_MS = 2_000
+_RATE_OVER_MS = 60_000
+_WALK_EVERY_MS = 60_000
+_MARK_BYTES = 2_048
+
+
+class PageMark:
+    """Which page is being parsed, in memory that parent and child share: what a killed process can still tell."""
+
+    def __init__(self) -> None:
+        self._text = RawArray("c", _MARK_BYTES)
+
+    def set(self, url: str) -> None:
+        self._text.value = url.encode()[: _MARK_BYTES - 1]
+
+    @property
+    def url(self) -> str:
+        text: bytes = self._text.value
+        return text.decode(errors="replace")
+
+
+class MarkingReader(Reader):
+    """Reads as its base does, and leaves a mark while it does so. A child process gets the plain reader."""
+
+    __slots__ = ("_mark",)
+
+    def __init__(self, reader: Reader, mark: PageMark) -> None:
+        super().__init__(reader.max_decoded, reader.product_token)
+        object.__setattr__(self, "_mark", mark)
+
+    def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
+        mark: PageMark = self._mark  # type: ignore[attr-defined]
+        mark.set(exchange.url)
+        understood = Reader.__call__(self, exchange, headers)
+        mark.set("")
+        return understood
+
+    def __reduce__(self) -> tuple[type[Reader], tuple[int, str]]:
+        return Reader, (self.max_decoded, self.product_token)
+
+
+@dataclass(slots=True, frozen=True)
+class WorkerOrder:
+    """What the daemon tells its worker: picklable. `daemon`: the daemon's process id; `since`: when it started."""
+
+    root: str
+    config: Config
+    jobs: tuple[Job, ...]
+    bad: Mapping[str, str]
+    daemon: int
+    since: str
+
+
+def work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark) -> None:
+    """Work these collections until SIGTERM: then commit, release and return. Runs in a process of its own.
+
+    What goes wrong is told, and ends the process with exit code 1.
+    """
+    stopping = _Stopping()
+    signal.signal(signal.SIGTERM, stopping)
+    tune_memory()
+    try:
+        _work(tell, order, mark, stopping)
+    except LycosaError as error:
+        tell(_news(error), str(error))
+        raise SystemExit(1) from None  # it is no fault of the program: no traceback
+    except Exception as error:
+        tell(_news(error), f"{type(error).__name__}: {error}")
+        raise
+
+
+class _Stopping:
+    """SIGTERM: a worker that fetches ends by itself; one that still takes up what was stored is ended, it has changed nothing."""
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.worker is None:
+            raise SystemExit(0)
+        self.worker.stop()
+
+
+def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stopping: _Stopping) -> None:
+    clock = SystemClock()
+    workspace = Workspace.open(order.root)
+    ticks: list[Callable[[], object]] = []
+    last: dict[str, object] = {}
+
+    def committed(entry: int) -> None:
+        last.update(entry=entry, at=format_time(clock.now_ms()))
+
+    session = open_session(
+        workspace,
+        order.config,
+        order.jobs,
+        command="run",
+        clock=clock,
+        forever=True,
+        committed=committed,
+        tick=lambda: _call(ticks),
+    )
+    try:
+        absorber = session.worker.absorber
+        assert isinstance(absorber.understand, Reader)
+        absorber.understand = MarkingReader(absorber.understand, mark)
+        watch = Watch(session, order, clock, last)
+        watch.write("taking up what is stored")
+        try:
+            session.take_up()
+        except SystemExit:
+            session.claim.release()
+            raise
+        stopping.worker = session.worker
+        tell(News.WORKING)
+        ticks += [session.inbox.apply, watch.tick]
+        session.worker.run()
+        session.claim.release()
+    finally:
+        session.close()
+
+
+class Watch:
+    """What the worker looks at once a second: the hours, the disk, its parent, links to walk again; and it says how it fares."""
+
+    def __init__(self, session: Session, order: WorkerOrder, clock: Clock, last_commit: Mapping[str, object]) -> None:
+        self._session = session
+        self._order = order
+        self._clock = clock
+        self._last_commit = last_commit
+        self._parent = os.getppid()
+        self._hours = {job.collection.name: parse_hours(job.collection.schedule) for job in order.jobs}
+        self._paused = frozenset(job.collection.name for job in order.jobs if job.collection.paused)
+        self._limited = [job.collection.name for job in order.jobs if job.collection.depth is not None]
+        self._resting: frozenset[str] = frozenset()
+        self._room = Room(order.root, order.config.run.disk_reserve)
+        self._next_live = 0
+        self._next_walk = 0
+        self._samples: deque[tuple[int, int]] = deque()
+
+    def tick(self) -> None:
+        worker = self._session.worker
+        if os.getppid() != self._parent:
+            worker.stop()
+        now_ms, now = self._clock.now_ms(), self._clock.monotonic_ms()
+        self._resting = self._paused | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
+        worker.rest(self._resting)
+        worker.pause(not self._room.look())
+        if now >= self._next_walk:
+            self._next_walk = now + _WALK_EVERY_MS
+            self._walk()
+        if now >= self._next_live:
+            self._next_live = now + _LIVE_EVERY_MS
+            self.write(self._why_idle())
+
+    def write(self, message: str) -> None:
+        """Say how it goes, and why nothing is fetched if nothing is."""
+        progress, ledger = self._session.worker.progress, self._session.ledger
+        write_live(
+            self._session.workspace.storage,
+            {
+                "daemon": self._order.daemon,
+                "pid": os.getpid(),
+                "since": self._order.since,
+                "written_at": format_time(self._clock.now_ms()),
+                "pages": progress.pages,
+                "visits": progress.visits,
+                "rate": self._rate(progress.pages),
+                "queue": progress.queue,
+                "hosts": progress.hosts,
+                "in_flight": progress.in_flight,
+                "errors": dict(progress.errors),
+                "collections": {
+                    name: {"pages": each.pages, "in_flight": each.in_flight, "resting": name in self._resting}
+                    for name, each in ledger.assignments.items()
+                },
+                "message": message,
+                "last_commit": dict(self._last_commit) or None,
+                "bad": dict(self._order.bad),
+            },
+        )
+
+    def _why_idle(self) -> str:
+        if self._room.message:
+            return self._room.message
+        if len(self._resting) == len(self._hours):
+            return "every collection rests: it is paused, or its schedule says so"
+        return ""
+
+    def _walk(self) -> None:
+        """Walk from pages that turned out to lie nearer. Depths matter only where there is a limit."""
+        assignments = self._session.ledger.assignments
+        for name, assignment in assignments.items():
+            if name not in self._limited:
+                assignment.fallen.clear()
+        if any(assignments[name].fallen for name in self._limited):
+            self._session.walk_fallen()
+
+    def _rate(self, pages: int) -> float:
+        now = self._clock.monotonic_ms()
+        samples = self._samples
+        samples.append((now, pages))
+        while len(samples) > 1 and now - samples[0][0] > _RATE_OVER_MS:
+            samples.popleft()
+        (since, before), elapsed = samples[0], now - samples[0][0]
+        return round((pages - before) * 1000 / elapsed, 2) if elapsed and since else 0.0
+
+
+def _call(ticks: list[Callable[[], object]]) -> None:
+    for tick in ticks:
+        tick()
+
+
+def _news(error: BaseException) -> News:
+    if is_disk_full(error):
+        return News.DISK
+    if isinstance(error, ClaimLost):
+        return News.LOST
+    return News.USAGE if isinstance(error, UsageError) else News.FAILED
