@@ -270,7 +270,7 @@ class HostRow:
     ip: str = ""
     server: str = ""
     robots: list[RobotsEntry] = field(default_factory=list)
-    delay_ms: int = 0  # the delay in force after the last fetch
+    delay_ms: int = 0  # the usual pause after a fetch, back-off and Retry-After left out
     not_before: int = 0
     latency_ms: float = 0.0  # moving mean of the transfer time
     fails: int = 0  # failures in a row

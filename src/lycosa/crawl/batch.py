@@ -14,6 +14,7 @@ from lycosa.archive.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
 from lycosa.store.claim import Claim, DataFolder
 from lycosa.store.tables import Buffers
+from lycosa.url.keys import host_key
 
 WARC_NAME = "archive.warc.gz"
 CDXJ_NAME = "archive.cdxj"
@@ -32,6 +33,7 @@ class Batch:
         self._urls: dict[int, dict[tuple[str, str, int], UrlRow]] = {}  # by host
         self.url_rows = 0
         self._hosts: dict[int, HostRow] = {}
+        self._domains: dict[str, HostRow] = {}
         self.counters: Counter[str] = Counter()
         self.exchanges = 0
         self.text_bytes = 0
@@ -97,12 +99,20 @@ class Batch:
     def change_host(self, row: HostRow) -> None:
         self._hosts[row.host_key] = row
 
+    def change_domain(self, host: HostRow, not_before: int) -> None:
+        """No host of this one's registrable domain may be asked before `not_before` (ms since 1970)."""
+        domain = host.registrable_domain
+        row = HostRow("", host.partition, host_key(domain), domain, host.last_visit_at, host.last_visit_at, not_before=not_before)
+        before = self._domains.get(domain)
+        if before is None or before.not_before < not_before:
+            self._domains[domain] = row
+
     def cut(self) -> None:
         """Fix the rows of URLs and hosts as they are now: what changes later belongs to the next batch."""
         for of_host in self._urls.values():
             for url in of_host.values():
                 self._buffers.add_url(url)
-        for host in self._hosts.values():
+        for host in (*self._hosts.values(), *self._domains.values()):
             self._buffers.add_host(host)
 
     def commit(self) -> int:

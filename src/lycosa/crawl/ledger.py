@@ -94,6 +94,7 @@ class Ledger:
             active_hosts=settings.active_hosts,
             waiting_urls=settings.waiting_urls,
             least_pause_ms=max(each.delay for each in collections),
+            succeeds=len(claim.state.claims) > 1,
             clock=clock,
             pending=Pending(self.pending_urls, self.pending_host),
             depth=self._known_depth,

@@ -192,6 +192,10 @@ class Clocks:
         ready_at = max(self._claimed_at + pause, monotonic_from(not_before, now_ms, monotonic_ms))
         if ready_at > monotonic_ms:
             self.delay(host_key, monotonic_ms, ready_at)
+        self.take_up_pause(domain, pause, monotonic_ms=monotonic_ms)
+
+    def take_up_pause(self, domain: str, pause: int, *, monotonic_ms: int) -> None:
+        """Some host of the domain, which was perhaps asked at the moment of our claim, wants this pause after a fetch."""
         places_at = self._claimed_at + min(pause, DOMAIN_CAP_MS)
         if places_at > monotonic_ms:
             self.delay_domain(domain, monotonic_ms, places_at)

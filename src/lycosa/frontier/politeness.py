@@ -136,14 +136,18 @@ def pause_ms(
     return asked[0][1] if asked else 0
 
 
+def usual_ms(asked: Sequence[tuple[str, int]]) -> int:
+    """A fetch's `reasons` without back-off and Retry-After: what its host wants between any two fetches."""
+    return max((milliseconds for name, milliseconds in asked if name not in (Reason.BACK_OFF, Reason.RETRY_AFTER)), default=0)
+
+
 def domain_pause_ms(asked: Sequence[tuple[str, int]]) -> int:
     """What a fetch's `reasons` mean for the other hosts of its registrable domain: how long its place there stays taken.
 
     A host's own failures are its own: names without a server are common in large domains. What it asks for counts for at
     most `DOMAIN_CAP_MS`, so that one host in maintenance does not close a domain of thousands.
     """
-    shared = [milliseconds for name, milliseconds in asked if name not in (Reason.BACK_OFF, Reason.RETRY_AFTER)]
-    return min(max(shared, default=0), DOMAIN_CAP_MS)
+    return min(usual_ms(asked), DOMAIN_CAP_MS)
 
 
 def domain_rest_ms(status: int, asked: Sequence[tuple[str, int]]) -> int:

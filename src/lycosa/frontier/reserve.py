@@ -19,6 +19,7 @@ import polars.selectors as cs
 
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState
+from lycosa.fetch.robots import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.budget import Budget
 from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
@@ -39,7 +40,7 @@ _REFILL_EVERY_MS = 100
 _ROOM_LEAST = 2
 _SHARE_OF_LARGE = 200  # of a host with very many URLs each refill takes this share, so that reading it stays cheap a URL
 _LOOK_AGAIN_MS = 1_000
-_USUAL_PAUSE_MS = 600_000  # a stored pause beyond this was back-off or Retry-After: not_before tells when it ends
+_LONGEST_PAUSE_MS = MAX_CRAWL_DELAY_MS  # a longer one in the tables is of a time when back-off was part of it
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,6 +70,7 @@ class Reserve:
     `rules` says by collection when a visited page is due again; collections that it lacks are left alone (`paused`).
     `depth` gives the least depth at which a URL is known now; `in_flight` whether a URL is being fetched. `shelves` is
     None while there are no tables. `only`: what this call may fetch, if not all that is due.
+    `succeeds`: somebody held the partitions before.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Reserve:
         active_hosts: int,
         waiting_urls: int,
         least_pause_ms: int = 0,
+        succeeds: bool = False,
         clock: Clock,
         pending: Pending,
         depth: Callable[[UrlRow], int],
@@ -94,6 +97,7 @@ class Reserve:
         self._active_hosts = active_hosts
         self._waiting_urls = waiting_urls
         self._least_pause_ms = least_pause_ms
+        self._succeeds = succeeds
         self._clock = clock
         self._pending = pending
         self._depth = depth
@@ -203,8 +207,28 @@ class Reserve:
             frame.filter(pl.col("host") != "").select(
                 "host_key", "pages", next_at=pl.col("not_before").cast(pl.Int64), last_visit_at=pl.col("last_visit_at").cast(pl.Int64)
             )
-            for frame in shelves.hosts.live(("host", "pages", "not_before", "last_visit_at"))
+            for frame in self._with_domains(
+                shelves.hosts.live(("host", "registrable_domain", "pages", "delay", "not_before", "last_visit_at"))
+            )
         )
+
+    def _with_domains(self, hosts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Passes on rows of `hosts`, and takes up what they say of domains: their rests, and the pauses of hosts that are not the
+        only one. Any of those may have been asked at the moment of our claim, so its domain counts as asked then.
+
+        A domain's rows share a partition, and a frame cuts none but its first and its last.
+        """
+        clocks = self.frontier.clocks
+        for frame in hosts:
+            now_ms, now = self._clock.now_ms(), self._clock.monotonic_ms()
+            rests = frame.filter((pl.col("host") == "") & (pl.col("not_before").cast(pl.Int64) > now_ms))
+            for domain, until in rests.select("registrable_domain", pl.col("not_before").cast(pl.Int64)).iter_rows():
+                clocks.take_up_domain(domain, not_before=until, now_ms=now_ms, monotonic_ms=now)
+            several = (pl.len().over("registrable_domain") > 1) | pl.col("partition").is_in([frame["partition"][0], frame["partition"][-1]])
+            slow = frame.filter(pl.col("host") != "").filter(several).filter(pl.col("delay") > self._least_pause_ms)
+            for domain, pause in slow.group_by("registrable_domain").agg(pl.col("delay").max()).iter_rows():
+                clocks.take_up_pause(domain, pause, monotonic_ms=now)
+            yield frame
 
     def knows(self, host_key: int) -> bool:
         """Whether a host is known, active or resting."""
@@ -213,7 +237,10 @@ class Reserve:
     def new_host(self, row: HostRow) -> HostQueue:
         """Take in a host that was not known, and make it active."""
         self.directory.activate(self.directory.add(row.host_key, row.partition))
-        return self.frontier.open_host(row)
+        queue = self.frontier.open_host(row)
+        if self._succeeds:  # whoever held the partitions before may have asked it and not lived to say so
+            self._take_up(row)
+        return queue
 
     def rest(self, row: HostRow) -> None:
         """Take in a host that was not known, to rest until there is room for it. It has a URL that is due."""
@@ -360,15 +387,18 @@ class Reserve:
                 continue
             row.known, row.visited = int(self.directory.waiting[slot]), int(self.directory.visited[slot])
             self.frontier.open_host(row)
-            self.frontier.clocks.take_up(
-                key,
-                row.registrable_domain,
-                max(self._least_pause_ms, min(row.delay_ms, _USUAL_PAUSE_MS)),
-                not_before=row.not_before,
-                now_ms=self._clock.now_ms(),
-                monotonic_ms=self._clock.monotonic_ms(),
-            )
+            self._take_up(row)
             self.directory.activate(slot)
+
+    def _take_up(self, row: HostRow) -> None:
+        self.frontier.clocks.take_up(
+            row.host_key,
+            row.registrable_domain,
+            max(self._least_pause_ms, min(row.delay_ms, _LONGEST_PAUSE_MS)),
+            not_before=row.not_before,
+            now_ms=self._clock.now_ms(),
+            monotonic_ms=self._clock.monotonic_ms(),
+        )
 
     def _shelved_hosts(self, keys: list[int]) -> Iterator[HostRow]:
         assert self.shelves is not None
@@ -379,6 +409,7 @@ class Reserve:
 
     def _close(self, host_key: int) -> None:
         queue = self.frontier.close_host(host_key)
+        self._earliest_until = -1
         due = [at for at in (queue.next_due_at,) if at is not None]
         waiting = 0
         for head in queue.heads.values():
@@ -415,24 +446,23 @@ class Reserve:
                 self._take(row, horizon, taken)
         if self.shelves is not None:
             for keys, limit in self._portions(host_keys, room):
-                # So many more than wanted that what the batches hold anew may be passed over and one still shows that there are more.
-                read = limit + max(len(pending[key]) for key in keys) + 1
+                extra = max(len(pending[key]) for key in keys)
+                asked = limit + extra + 1  # so many of them may be outdated by pending rows
                 for collection, rules in self._rules.items():
-                    seen: Counter[int] = Counter()
-                    for row in self._shelved(keys, collection, rules, horizon, read):
-                        key = row.id.host_key
-                        seen[key] += 1
-                        if seen[key] == read and (self.due_at(row) or 0) <= horizon:
-                            more.add((key, collection))
-                        if (collection, row.operation, row.id.url_key) not in pending[key]:
+                    given: Counter[int] = Counter()
+                    for row in self._shelved(keys, collection, rules, horizon, asked):
+                        given[row.id.host_key] += 1
+                        if (collection, row.operation, row.id.url_key) not in pending[row.id.host_key]:
                             self._take(row, horizon, taken)
+                    more.update((key, collection) for key, number in given.items() if number >= asked)
+        self._earliest_until = -1
         now = self._clock.monotonic_ms()
         for (key, collection), rows in taken.items():
             self._fill(self.frontier.hosts[key], collection, rows, room, (key, collection) in more, now, now_ms)
         for key in host_keys:
-            for collection in self.frontier.hosts[key].heads:
+            for collection in {*self.frontier.hosts[key].heads, *(name for host, name in more if host == key)}:
                 if (key, collection) not in taken:
-                    self.frontier.close_head(key, collection, None)
+                    self.frontier.close_head(key, collection, () if (key, collection) in more else None)
 
     def _take(self, row: UrlRow, horizon: int, taken: dict[tuple[int, str], list[UrlRow]]) -> None:
         due = self.due_at(row)

@@ -206,7 +206,7 @@ last_visit_at time? when it was last asked for anything
 ip text the address last dialled
 server text its last Server header
 robots list[origin:text,status:i64,fetched_at:i64,expires_at:i64,body:text] each origin's robots.txt as last fetched (times in ms)
-delay i64 the pause in force after the last fetch, in milliseconds
+delay i64 the usual pause after a fetch, back-off and Retry-After left out, in milliseconds
 not_before time? not to be asked before
 latency f64 moving mean of the transfer time, in milliseconds
 fails i64 failures in a row
