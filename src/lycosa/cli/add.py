@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, typed_url, workspace_root
+from lycosa.core.errors import UsageError
 
 
 def command(
@@ -21,7 +22,11 @@ def command(
     from lycosa.app.submission import submit
 
     root = workspace_root(context, workspace)
-    submitted = submit(root, load_config(context, root, overrides), [typed_url(url) for url in urls], collection)
+    bad: dict[str, str] = {}  # a collection that is wrong does not keep others from being added to
+    config = load_config(context, root, overrides, bad=bad)
+    if collection in bad:
+        raise UsageError(f"collection {collection}: {bad[collection]}")
+    submitted = submit(root, config, [typed_url(url) for url in urls], collection)
     owner = submitted.owner
     if json_output:
         facts = {"collection": submitted.collection, "urls": submitted.urls, "file": submitted.file, "running": owner is not None}

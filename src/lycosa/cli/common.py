@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,10 +27,17 @@ def workspace_root(context: typer.Context, given: str) -> str:
     return given or before or DEFAULT_WORKSPACE
 
 
-def load_config(context: typer.Context, root: str | None, overrides: list[str] | None, collection: str = "") -> Any:
+def load_config(
+    context: typer.Context,
+    root: str | None,
+    overrides: list[str] | None,
+    collection: str = "",
+    bad: MutableMapping[str, str] | None = None,
+) -> Any:
     """The configuration of a workspace (lycosa.toml, if there is one) with `--set` applied.
 
-    A `collection` that the file does not hold is there all the same, with every setting at its default.
+    A `collection` that the file does not hold is there all the same, with every setting at its default. With `bad`, a collection
+    that is wrong is left out and told there.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -42,7 +49,7 @@ def load_config(context: typer.Context, root: str | None, overrides: list[str] |
     before = context.obj[1] if context.obj else ()
     if collection and not any(entry.name == collection for entry in parse_config(text, str(path or "settings")).collection):
         text = f'{text}\n[[collection]]\nname = "{collection}"\n'
-    return parse_config(text, str(path or "settings"), (*before, *(overrides or ())))
+    return parse_config(text, str(path or "settings"), (*before, *(overrides or ())), bad)
 
 
 def require_workspace(root: str) -> None:
