@@ -162,6 +162,10 @@ class Reserve:
             self.directory.wake(slot, due)
             self._earliest_until = -1
 
+    def rules_of(self, collection: str) -> RecrawlRules | None:
+        """The rules of a collection; None: it is left alone."""
+        return self._rules.get(collection)
+
     def set_rules(self, collection: str, rules: RecrawlRules) -> None:
         """Other rules for a collection that is worked. Follow it with `renew`, or hosts that rest keep their old times."""
         if collection in self._rules:
