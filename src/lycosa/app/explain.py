@@ -3,138 +3,134 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from lycosa.core.config import Collection, Config
-from lycosa.fetch.robots import Robots, product_token, robots_verdict
+from lycosa.app.explain_host import clock_facts, robots_facts
+from lycosa.app.explain_state import known_collection, row_facts, unknown_facts
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import Config
+from lycosa.core.records import UrlId
+from lycosa.crawl.screen import Excluded
 from lycosa.store.live import LiveTables
+from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
-from lycosa.url.domain import Domains
-from lycosa.url.keys import Identifier
+from lycosa.url.exclusions import ExclusionFile
+from lycosa.url.keys import Identifier, host_key
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
-from lycosa.url.scope import Admission, url_origin
 
 _MOST = 10
 _VISIT = (
-    *("fetched_at", "http_status", "error", "attempt", "duration_ms", "protocol", "ip", "content_type", "content_length"),
-    *("redirect_to", "truncated", "warc_file", "warc_offset"),
+    *("kind", "fetched_at", "http_status", "error", "attempt", "duration_ms", "protocol", "ip", "content_type", "content_length"),
+    *("changed", "redirect_to", "truncated", "warc_file", "warc_offset"),
 )
 _PAGE = (
     *("title", "language", "language_score", "charset", "published_at", "canonical", "may_index", "may_follow"),
     *("redirect_from", "faults", "size"),
 )
-_Entry = tuple[Collection, tuple[str, ...]]
 
 
-def explain_url(root: str, config: Config, url: str) -> Mapping[str, object]:
-    """Identity, state, scope, robots, host clock, visits, page, referrers and duplicates of a URL.
+def explain_url(root: str, config: Config, url: str, clock: Clock | None = None) -> Mapping[str, object]:
+    """Identity, state, schedule, scope, exclusion, robots, host clock, visits, page, referrers and duplicates of a URL.
 
     Raises:
         UrlError: it cannot be parsed as a URL at all.
+        ConfigError: the exclusion list cannot be read.
         WorkspaceError: there is no workspace, or it is damaged.
     """
+    clock = clock or SystemClock()
     workspace = Workspace.open(root)
+    domains = workspace.domains
     state = workspace.state()
     tables = LiveTables(workspace, state)
     plain = normalise(url if "://" in url else f"http://{url}")
-    collections = {name: _collection(settings) for name, settings in state.settings.items()}
-    candidates = {plain, *(Rules(collection).apply(plain) for collection, _ in collections.values())}
-    identifier = Identifier(workspace.domains, workspace.partitions)
+    collections = {name: known_collection(settings, state.counters[f"pages.{name}"]) for name, settings in state.settings.items()}
+    candidates = {plain, *(Rules(known.collection).apply(plain) for known in collections.values())}
     rows = tables.scan("urls").filter(pl.col("url").is_in(list(candidates))).collect()
-    known = rows["url"][0] if rows.height else plain
-    identity = identifier.identify(known)
+    known_url = str(rows["url"][0]) if rows.height else plain
+    identity = Identifier(domains, workspace.partitions).identify(known_url)
+    file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
+    excluded = Excluded(file, domains, state)
+    entries = [
+        row_facts(row, collections.get(str(row["collection"])), domains) for row in rows.drop("partition", "host_key", "url_key").to_dicts()
+    ]
     here = (pl.col("host_key") == pl.lit(identity.host_key, pl.UInt64)) & (pl.col("url_key") == pl.lit(identity.url_key, pl.UInt64))
-    host = tables.scan("hosts").filter(pl.col("host") == identity.host).collect()
     page = tables.scan("pages").filter(here).collect()
-    links = tables.scan("links").filter(pl.col("target") == known).sort("found_at")
-    visits = tables.scan("visits").filter(here & (pl.col("url") == known)).sort("fetched_at")
-    referrers = links.select("source", "anchor", "kind", "rel", "found_at").collect()
+    referrers = (
+        tables.scan("links").filter(pl.col("target") == known_url).sort("found_at").select("source", "anchor", "kind", "rel", "found_at")
+    )
+    links = referrers.collect()
+    host = tables.scan("hosts").filter(pl.col("host") == identity.host).collect()
+    robots = robots_facts(host, known_url, config.fetch.user_agent)
+    working = [collections[name].collection for name in collections if not rows.height or name in set(rows["collection"])]
+    domain = domains.registrable(identity.host)
     return {
-        "url": known,
+        "url": known_url,
         "given": url,
         "host": identity.host,
         "partition": identity.partition,
         "url_key": f"{identity.url_key:016x}",
-        "collections": [
-            _in_collection(row, collections.get(str(row["collection"])), workspace.domains)
-            for row in rows.drop("partition", "host_key", "url_key").to_dicts()
-        ]
-        or [_unknown(name, entry, known, workspace.domains) for name, entry in collections.items()],
-        "robots": _robots(host, known, config.fetch.user_agent),
-        "host_clock": host.select("delay", "not_before", "last_visit_at", "latency", "fails", "known", "visited", "pages").to_dicts(),
-        "visits": visits.select(_VISIT).tail(_MOST).collect().to_dicts(),
+        "exclusion": _exclusion(identity, excluded, state),
+        "collections": entries
+        or [unknown_facts(name, known, known_url, tables, excluded, domains, clock) for name, known in collections.items()],
+        "robots": robots,
+        "host_clock": [
+            clock_facts(row, _domain_row(tables, domain), _last_visit(tables, identity), working, robots.get("crawl_delay_ms") or 0)
+            for row in host.to_dicts()
+        ],
+        "domain_pages": _domain_pages(tables, domain),
+        "visits": tables.scan("visits")
+        .filter(here & (pl.col("url") == known_url))
+        .sort("fetched_at")
+        .select(_VISIT)
+        .tail(_MOST)
+        .collect()
+        .to_dicts(),
         "page": page.select(_PAGE).to_dicts(),
-        "referrers": {"total": referrers.height, "first": referrers.head(_MOST).to_dicts()},
-        "same_text": _same_text(tables, page, known),
+        "referrers": {"total": links.height, "first": links.head(_MOST).to_dicts()},
+        "same_text": _same_text(tables, page, known_url),
     }
 
 
-def _collection(settings: Mapping[str, Any]) -> _Entry:
-    """A collection and its seeds as the log recorded them."""
-    seeds = tuple(settings.get("seeds", ()))
-    fields = {name: value for name, value in settings.items() if name in Collection.model_fields}
-    return Collection.model_validate(fields), seeds
+def _exclusion(identity: UrlId, excluded: Excluded, state: LogState) -> str:
+    """The exclusion that holds for the URL: of the operator's file, or of the log; "" for none."""
+    rule = excluded.rule(identity.url)
+    if rule is not None:
+        return f"crawl.exclusions: {rule}"
+    if state.exclusions.excluded(identity.url, identity.host):
+        return "lycosa exclude: " + ", ".join(rule for rule in state.exclusions.rules if _names(rule, identity))
+    return ""
 
 
-def _in_collection(row: dict[str, Any], entry: _Entry | None, domains: Domains) -> dict[str, object]:
-    return {**row, "why": _why(row), **_scope(row["url"], entry, domains)}
+def _names(rule: str, identity: UrlId) -> bool:
+    kind, _, value = rule.partition(":")
+    host = identity.host.removesuffix(".")
+    if kind == "prefix":
+        return identity.url.partition("://")[2].startswith(value)
+    return host == value or (kind == "domain" and host.endswith(f".{value}"))
 
 
-def _unknown(name: str, entry: _Entry, url: str, domains: Domains) -> dict[str, object]:
-    return {
-        "collection": name,
-        "state": None,
-        "why": "never admitted: no link to it was followed, or it was refused",
-        **_scope(url, entry, domains),
-    }
+def _domain_row(tables: LiveTables, domain: str) -> dict[str, Any] | None:
+    """The row that holds a registrable domain's own rest, if there is one."""
+    key = pl.lit(host_key(domain), pl.UInt64)
+    rows = tables.scan("hosts").filter((pl.col("host") == "") & (pl.col("host_key") == key)).select("not_before").collect()
+    return rows.row(0, named=True) if rows.height else None
 
 
-def _scope(url: str, entry: _Entry | None, domains: Domains) -> dict[str, object]:
-    if entry is None:
-        return {}
-    collection, seeds = entry
-    depth = "no limit" if collection.depth is None else str(collection.depth)
-    return {"scope_says": Admission(collection, seeds, domains).explain(url), "depth_limit": depth}
+def _domain_pages(tables: LiveTables, domain: str) -> int:
+    """Pages ever committed of all hosts of a registrable domain."""
+    rows = tables.scan("hosts").filter((pl.col("host") != "") & (pl.col("registrable_domain") == domain))
+    return int(rows.select(pl.col("pages").sum()).collect().item() or 0)
 
 
-_WHY = {
-    "known": "known, waits to be fetched",
-    "visited": "fetched and understood",
-    "gone": "the server says that it is not there",
-    "excluded": "admitted once, then stopped",
-}
-
-
-def _why(row: Mapping[str, Any]) -> str:
-    reason = row["reason"]
-    if row["state"] == "known" and reason:
-        return f"the last attempt failed ({reason}); it is due again at not_before"
-    return _WHY[row["state"]] + (f": {reason}" if reason else "")
-
-
-def _robots(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, object]:
-    origin = url_origin(url)
-    entries = [entry for row in host["robots"].to_list() for entry in row or () if entry["origin"] == origin] if host.height else []
-    if not entries:
-        return {"origin": origin, "says": "not known: robots.txt has not been fetched"}
-    entry = entries[-1]
-    verdict = robots_verdict(entry["status"], "" if entry["status"] else "no answer")
-    facts = {"origin": origin, "status": entry["status"], "fetched_at": entry["fetched_at"], "expires_at": entry["expires_at"]}
-    if verdict != "parse":
-        says = "everything is allowed: there is no robots.txt" if verdict == "allow_all" else "nothing is allowed: robots.txt cannot be had"
-        return {**facts, "says": says}
-    robots = Robots(entry["body"], user_agent)
-    allowed = robots.allowed(url)
-    return {
-        **facts,
-        "token": product_token(user_agent),
-        "says": "allowed" if allowed else "not allowed",
-        "by": robots.line(url),
-        "crawl_delay_ms": robots.crawl_delay_ms(),
-    }
+def _last_visit(tables: LiveTables, identity: UrlId) -> dict[str, Any] | None:
+    """The host's last exchange."""
+    visits = tables.scan("visits").filter(pl.col("host_key") == pl.lit(identity.host_key, pl.UInt64))
+    rows = visits.select("fetched_at", "duration_ms", "http_status").sort("fetched_at").tail(1).collect()
+    return rows.row(0, named=True) if rows.height else None
 
 
 def _same_text(tables: LiveTables, page: pl.DataFrame, url: str) -> list[str]:

@@ -33,24 +33,78 @@ def _print(facts: Mapping[str, Any]) -> None:
     rows: list[tuple[str, str]] = [("URL", facts["url"])]
     if facts["url"] != facts["given"]:
         rows.append(("given as", facts["given"]))
+    if facts["exclusion"]:
+        rows.append(("excluded by", facts["exclusion"]))
     for entry in facts["collections"]:
-        name = entry["collection"]
-        rows.append((f"in {name}", f"{entry['state'] or 'not known'}: {entry['why']}"))
-        if entry["state"]:
-            rows.append(("  depth", f"{entry['depth']} (limit: {entry.get('depth_limit', 'unknown')})"))
-            if entry["not_before"] and entry["state"] == "known":
-                rows.append(("  not before", _at(entry["not_before"])))
-            if entry["referrer"]:
-                rows.append(("  found on", entry["referrer"]))
-            if entry["redirect_from"]:
-                rows.append(("  redirected from", f"{entry['redirect_from']} ({entry['redirects']} hops)"))
-        if "scope_says" in entry:
-            rows.append(("  scope", entry["scope_says"]))
+        rows.extend(_collection(entry, facts["domain_pages"]))
     robots = facts["robots"]
     rows.append(("robots.txt", robots["says"] + (f", by {robots['by']}" if robots.get("by") else "")))
     for clock in facts["host_clock"]:
-        pause = f"pause {format_duration(clock['delay'] or 0)}, last fetch {_at(clock['last_visit_at'])}"
-        rows.append((f"host {facts['host']}", pause + (f", {clock['fails']} failures in a row" if clock["fails"] else "")))
+        rows.extend(_clock(facts["host"], clock))
+    rows.extend(_visits(facts))
+    print(table(rows, ""))
+
+
+def _collection(entry: Mapping[str, Any], domain_pages: int) -> list[tuple[str, str]]:
+    """What a collection knows of the URL."""
+    name = entry["collection"] + (f" ({entry['operation']})" if entry.get("operation") else "")
+    rows = [(f"in {name}", f"{entry['state'] or 'not known'}: {entry['why']}")]
+    if entry["state"]:
+        rows.append(("  depth", f"{entry['depth']} (limit: {entry.get('depth_limit', 'unknown')})"))
+        if "due_by" in entry:
+            rows.append(("  due", f"{entry['due_at'] or 'not by itself'}: {entry['due_by']}"))
+        if entry["referrer"]:
+            rows.append(("  found on", entry["referrer"]))
+        if entry["redirect_from"]:
+            rows.append(("  redirected from", f"{entry['redirect_from']} ({entry['redirects']} hops)"))
+        if entry["checks"]:
+            rows.append(("  looked at again", f"{entry['checks']:,} times; {entry['changes']:,} times it had changed"))
+    if "scope_says" in entry:
+        rows.append(("  scope", entry["scope_says"]))
+    if "settings" in entry:
+        rows.append(("  settings", _settings(entry["settings"], domain_pages)))
+    return rows
+
+
+def _settings(settings: Mapping[str, Any], domain_pages: int) -> str:
+    parts = [settings["strategy"], f"recrawl {settings['recrawl']}", f"priority {settings['priority']:g}"]
+    if settings["paused"]:
+        parts.append("paused")
+    if settings["schedule"]:
+        parts.append(f"only {settings['schedule']} UTC")
+    if settings["max_pages"] is not None:
+        parts.append(f"{settings['pages']:,} of {settings['max_pages']:,} pages")
+    if settings["max_pages_per_host"] is not None:
+        parts.append(f"at most {settings['max_pages_per_host']:,} pages a host")
+        if settings["max_prefix_share"] < 1:
+            parts.append(f"at most {settings['max_prefix_share']:.0%} of them in one folder")
+    if settings["max_pages_per_domain"] is not None:
+        parts.append(f"{domain_pages:,} of {settings['max_pages_per_domain']:,} pages of the domain")
+    return ", ".join(parts)
+
+
+def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How long the host is left alone, and what was taken for a trap there."""
+    pause = format_duration(clock["delay"] or 0)
+    said = f"pause {pause}" + (f" ({clock['decided_by']})" if clock["decided_by"] else "") + f", last asked {_at(clock['last_visit_at'])}"
+    rows = [(f"host {host}", said + (f", {clock['fails']} failures in a row" if clock["fails"] else ""))]
+    if clock["not_before"]:
+        rows.append(("  not before", _at(clock["not_before"])))
+    if clock["rules"]:
+        rows.append(("  rules", ", ".join(f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])))
+    if clock["domain_not_before"]:
+        rows.append((f"  domain {clock['registrable_domain']}", f"rests until {_at(clock['domain_not_before'])}"))
+    rows.append(("  holds", f"{clock['pages']:,} pages; {clock['visited']:,} URLs visited, {clock['known']:,} waiting"))
+    for trap in clock["traps"]:
+        part = f" at {trap['part']}" if trap["part"] else ""
+        what = "pages before it was stopped" if trap["part"] else "URLs not fetched"
+        rows.append((f"  trap {trap['rule']}", f"{trap['count']:,} {what}{part}. {trap['says']}"))
+    return rows
+
+
+def _visits(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was fetched, what was understood of it, and who links to it."""
+    rows: list[tuple[str, str]] = []
     for visit in facts["visits"]:
         answer = visit["error"] or f"HTTP {visit['http_status']}"
         rows.append(
@@ -73,7 +127,7 @@ def _print(facts: Mapping[str, Any]) -> None:
     referrers = facts["referrers"]
     rows.append(("linked from", f"{referrers['total']:,} links"))
     rows.extend((f"  since {_at(link['found_at'])}", f"{link['source']}  {link['kind']} {link['anchor']!r}") for link in referrers["first"])
-    print(table(rows, ""))
+    return rows
 
 
 def _at(value: Any) -> str:

@@ -1,0 +1,110 @@
+"""`explain`, the host's part: what its robots.txt says, how long it is left alone and by which rule, what was taken for a trap there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from lycosa.core.config import Collection
+from lycosa.fetch.robots import Robots, product_token, robots_verdict
+from lycosa.frontier.politeness import Pace, Reason, reasons
+from lycosa.frontier.traps import explain as explain_trap
+from lycosa.url.scope import url_origin
+
+_STOPPED = "stopped:"
+_REFUSING = (429, 503)
+_CLOCK = ("delay", "not_before", "last_visit_at", "latency", "fails", "known", "visited", "pages", "bytes")
+
+_ASKS: Mapping[str, str] = {
+    Reason.DELAY: "delay: the collection's least pause",
+    Reason.COURTESY: "courtesy_factor times the last transfer",
+    Reason.MAX_DELAY: "max_delay: courtesy_factor would have asked for more",
+    Reason.SLOW_DOWN: "slow_down: the host answers slower than it used to",
+    Reason.CRAWL_DELAY: "Crawl-delay of its robots.txt",
+    Reason.RETRY_AFTER: "Retry-After of its last answer",
+    Reason.BACK_OFF: "back-off after failures",
+}
+
+
+def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any]:
+    """What the stored robots.txt of a URL's origin says of it, and by which line."""
+    origin = url_origin(url)
+    entries = [entry for row in host["robots"].to_list() for entry in row or () if entry["origin"] == origin] if host.height else []
+    if not entries:
+        return {"origin": origin, "says": "not known: robots.txt has not been fetched"}
+    entry = entries[-1]
+    verdict = robots_verdict(entry["status"], "" if entry["status"] else "no answer")
+    facts = {"origin": origin, "status": entry["status"], "fetched_at": entry["fetched_at"], "expires_at": entry["expires_at"]}
+    if verdict != "parse":
+        says = "everything is allowed: there is no robots.txt" if verdict == "allow_all" else "nothing is allowed: robots.txt cannot be had"
+        return {**facts, "says": says}
+    robots = Robots(entry["body"], user_agent)
+    return {
+        **facts,
+        "token": product_token(user_agent),
+        "says": "allowed" if robots.allowed(url) else "not allowed",
+        "by": robots.line(url),
+        "crawl_delay_ms": robots.crawl_delay_ms(),
+    }
+
+
+def clock_facts(
+    host: Mapping[str, Any],
+    domain: Mapping[str, Any] | None,
+    last: Mapping[str, Any] | None,
+    collections: Iterable[Collection],
+    crawl_delay_ms: int,
+) -> dict[str, Any]:
+    """The pause in force and the rules that ask for one, longest first.
+
+    `host`, `domain`: rows of `hosts` (the domain's has an empty host); `last`: its last visit; `collections`: those that crawl it,
+    of which the strictest counts.
+    """
+    delay = host["delay"] or 0
+    asked: dict[str, int] = {}
+    for collection in collections:
+        parts = reasons(
+            Pace.of(collection, collection.backoff),
+            duration_ms=last["duration_ms"] if last else 0,
+            crawl_delay_ms=crawl_delay_ms,
+            failures=host["fails"],
+            host_key=host["host_key"],
+        )
+        for name, milliseconds in parts:
+            asked[name] = max(asked.get(name, 0), milliseconds)
+    rules = sorted(asked.items(), key=lambda part: -part[1])
+    decides = _decides(delay, rules, last["http_status"] if last else 0) if last else ""
+    rests_until = domain["not_before"] if domain else None
+    return {
+        **{name: host[name] for name in _CLOCK},
+        "decided_by": _ASKS.get(decides, decides),
+        "rules": [{"rule": name, "ms": milliseconds} for name, milliseconds in rules],
+        "registrable_domain": host["registrable_domain"],
+        "domain_not_before": rests_until,
+        "traps": trap_facts(host["traps"] or ()),
+    }
+
+
+def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A host's trap counters (`hosts.traps`), each with what its rule says; `part` is the part of the host that is held back."""
+    facts = []
+    for counter in counters:
+        rule, part = counter["name"], ""
+        if rule.startswith(_STOPPED):
+            rule, _, part = rule.removeprefix(_STOPPED).partition(":")
+        facts.append({"rule": rule, "part": part, "count": counter["count"], "says": explain_trap(rule)})
+    return facts
+
+
+def _decides(delay: int, rules: list[tuple[str, int]], status: int) -> str:
+    """Which rule led to a stored pause. The transfer's own time is a little less than the visit's, and Retry-After and the
+    slow-down are not stored: they are told by what the other rules cannot explain."""
+    for name, milliseconds in rules:
+        if milliseconds == delay and name != Reason.COURTESY:
+            return name
+    most = rules[0][1] if rules else 0
+    if delay > most:
+        return Reason.RETRY_AFTER if status in _REFUSING else Reason.SLOW_DOWN
+    return Reason.COURTESY if delay else ""

@@ -1,0 +1,81 @@
+"""`lycosa exclude` and `lycosa merge`: what leaves a workspace, and what keeps it small."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Lycosa
+
+
+@pytest.fixture
+def root(lycosa: Lycosa, site: str, tmp_path: Path) -> str:
+    """A workspace of its own, crawled by two calls."""
+    path = str(tmp_path / "w")
+    for limit in ("1", "10"):
+        said = lycosa("-w", path, "crawl", site, "--delay", "0", "--max-pages", limit, "--set", "crawl.patience=0")
+        assert said.code == 0, said.err
+    return path
+
+
+def _on_disk(root: str, text: bytes) -> list[str]:
+    """The files that hold a text as it is, or in a gzip member."""
+    found = []
+    for path in Path(root).rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            if path.suffix == ".gz":
+                content = gzip.decompress(content)
+            if text in content:
+                found.append(path.name)
+    return found
+
+
+def test_what_is_excluded_is_hidden_at_once_and_kept(lycosa: Lycosa, site: str, root: str) -> None:
+    assert lycosa("-w", root, "search", "compound").code == 0
+    said = lycosa("-w", root, "exclude", f"prefix:{site}/eyes")
+    assert said.code == 0, said.err
+    assert "still on disk" in said.out
+    assert lycosa("-w", root, "search", "compound").code == 1
+    assert lycosa("-w", root, "search", "moths").code == 0
+    assert lycosa("-w", root, "status", "--json").json["pages"] == 1
+    assert "excluded" in lycosa("-w", root, "explain", f"{site}/eyes.html").out
+    again = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=0")
+    assert again.json["pages"] == 0
+    assert "archive.warc.gz" in _on_disk(root, b"A compound eye sees movement")
+
+
+def test_a_purge_leaves_no_byte(lycosa: Lycosa, site: str, root: str) -> None:
+    report = lycosa("-w", root, "exclude", "--purge", "--json", f"prefix:{site}/eyes").json
+    assert report["pending"] == []
+    assert report["records"]
+    assert report["rows"]["pages"] == 1  # type: ignore[index]
+    assert _on_disk(root, b"A compound eye sees movement") == []
+    assert _on_disk(root, b"Compound eyes") == []
+    assert _on_disk(root, b"Moths fly at night") != []
+    assert lycosa("-w", root, "search", "moths").code == 0
+    assert lycosa("-w", root, "check", "--deep").code == 0
+    whole = lycosa("-w", root, "exclude", "--purge", "host:127.0.4.1")
+    assert whole.code == 0, whole.err
+    assert "The last byte of it is gone" in whole.out
+    assert _on_disk(root, b"Moths fly at night") == []
+    assert lycosa("-w", root, "status", "--json").json["pages"] == 0
+
+
+def test_wrong_exclusions_change_nothing(lycosa: Lycosa, root: str) -> None:
+    assert "nothing is excluded here" in lycosa("-w", root, "exclude").err
+    said = lycosa("-w", root, "exclude", "www.example.org")
+    assert said.code == 2
+    assert "write host:NAME, domain:NAME or prefix:URL" in said.err
+    assert lycosa("-w", root, "exclude").code == 2
+
+
+def test_merge_folds_everything_on_request(lycosa: Lycosa, root: str) -> None:
+    pages = lycosa("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
+    said = lycosa("-w", root, "merge", "--whole", "--json").json
+    assert said["merged"]["files_after"] < said["merged"]["files_before"]  # type: ignore[index]
+    assert lycosa("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out == pages
+    assert "became" in lycosa("-w", root, "merge").out
+    assert lycosa("-w", root, "check", "--deep").code == 0
