@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.app.oneoff import named_pair
+from lycosa.app.ranking import RankerBeside, RankerHere
 from lycosa.archive.writer import crawl_info
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
 from lycosa.crawl.inbox import Inbox
 from lycosa.crawl.ledger import Job, Ledger
 from lycosa.crawl.replay import replay
 from lycosa.crawl.resume import load, reconsider
 from lycosa.crawl.sandbox import ChildReader
+from lycosa.crawl.schedule import Ranker, Schedule
 from lycosa.crawl.screen import Excluded
 from lycosa.crawl.understand import Reader
 from lycosa.crawl.walk import find_again
@@ -52,6 +54,7 @@ class Session:
     inbox: Inbox
     tables: LiveTables
     changed: tuple[str, ...]  # collections whose stored links are to be walked again
+    schedule: Schedule
 
     def take_up(self) -> None:
         """Load what is committed, admit seeds and inbox, then replay what is only archived (a run may have died uncommitted).
@@ -85,6 +88,7 @@ class Session:
 
     def close(self) -> None:
         """Leave an open WARC for replay, if there is one, and give connections back."""
+        self.schedule.close()
         self.worker.close()
         self.fetcher.close()
 
@@ -146,6 +150,15 @@ def open_session(
         folder=workspace.storage.make_folder("run"),
         excluded=Excluded(file, workspace.domains, claim.state),
     )
+    in_real_time = isinstance(clock, SystemClock)
+    ranker: Ranker = RankerBeside(workspace.root, workspace.storage.make_folder("run")) if in_real_time else RankerHere(workspace)
+    schedule = Schedule(ledger, ranker, config.run.rank_interval)
+
+    def ticks() -> None:
+        schedule.tick()
+        if tick is not None:
+            tick()
+
     worker = Worker(
         ledger,
         config,
@@ -155,11 +168,11 @@ def open_session(
         forever=forever,
         observer=observer,
         committed=committed,
-        tick=tick,
+        tick=ticks,
     )
     changed = tuple(name for name, chosen in settings.items() if name in before and look_again(before[name], chosen))
     tables = LiveTables(workspace, claim.state)
-    return Session(workspace, claim, ledger, worker, fetching, Inbox(claim, workspace.storage, ledger), tables, changed)
+    return Session(workspace, claim, ledger, worker, fetching, Inbox(claim, workspace.storage, ledger), tables, changed, schedule)
 
 
 def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:

@@ -23,11 +23,12 @@ from lycosa.crawl.visits import build_visit
 from lycosa.fetch.decode import Headers, parse_head
 from lycosa.fetch.guard import is_public
 from lycosa.fetch.robots import product_token
-from lycosa.frontier.change_rate import ChangeStats, rate
+from lycosa.frontier.change_rate import DAY_MS, ChangeStats, observe_claim, observe_dated, rate
 from lycosa.frontier.change_rate import observe as observe_change
 from lycosa.frontier.frontier import HostQueue
 from lycosa.frontier.latency import observe, remembered, slow_down
 from lycosa.frontier.politeness import Reason, backoff_ms, domain_pause_ms, domain_rest_ms, failures_after, reasons, transfer_ms, usual_ms
+from lycosa.frontier.recrawl import RecrawlRules, retry_wait_ms
 from lycosa.url.normalise import LinkResolver
 
 _public = lru_cache(4_096)(is_public)
@@ -50,6 +51,8 @@ class Absorber:
         self.understand: Understand = Reader(fetch.max_decoded, product_token(fetch.user_agent))
         self.discovery = Discovery(ledger)
         self._retries = fetch.retries
+        first = max(fetch.retry_later, 1)
+        self._failing = RecrawlRules(failed_first_ms=first, failed_longest_ms=max(first, 7 * DAY_MS))
         self._clock = ledger.clock
         self._interval_ms = 0  # since the last visit of the row that is being read
 
@@ -132,6 +135,9 @@ class Absorber:
         elif outcome is Outcome.EXCLUDED:
             ledger.settle(row, UrlState.EXCLUDED, verdict.reason)
         elif outcome is Outcome.REDIRECT:
+            if visited_before:
+                visit.changed = False  # where it leads to is no text
+                self._learn(row, visit)
             self._redirect(row, visit, first=first)
         elif row.operation:
             if outcome is Outcome.PAGE:
@@ -196,7 +202,14 @@ class Absorber:
 
     def _learn(self, row: UrlRow, visit: Visit) -> None:
         """The visit says one bit about how often the page changes."""
-        stats = observe_change(ChangeStats(*row.history), max(self._interval_ms, 1), visit.changed)
+        stats, interval_ms = ChangeStats(*row.history), max(self._interval_ms, 1)
+        claimed = row.claim > 0
+        # A claim that proved right brought the visit soon after the change: that there was one tells nothing, when it was does.
+        stats = observe_dated(stats, interval_ms) if claimed and visit.changed else observe_change(stats, interval_ms, visit.changed)
+        if claimed or row.silence > 0:
+            host = self.ledger.host(row.id).row
+            trust = observe_claim(self.ledger.trust(host), claimed, visit.changed)
+            host.claims_right, host.claims_wrong, host.claims_missed = trust
         row.history = tuple(stats)
         prior = self.ledger.assignments[row.collection].prior
         row.change_rate = rate(stats, prior)
@@ -227,10 +240,8 @@ class Absorber:
         row.reason = verdict.reason
         self.ledger.progress.errors[verdict.reason] += 1
         more = verdict.outcome is Outcome.RETRY and row.fails <= settings.retries
-        wait = backoff_ms(settings.retry_wait, row.fails) if more else settings.retry_later
+        wait = backoff_ms(settings.retry_wait, row.fails) if more else retry_wait_ms(self._failing, row.fails - self._retries)
         wait = max(wait, verdict.wait_ms)
-        if not more:
-            row.fails = 0
         row.not_before = now_ms + max(wait, 1)
         row.state_at = now_ms
         self.ledger.change(row)

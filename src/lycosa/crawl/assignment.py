@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from lycosa.core.config import Collection
@@ -34,7 +35,8 @@ class Assignment:
 
 
 def recrawl_rules(collection: Collection, threshold: float = 0.0, default_rate: float = 0.0) -> RecrawlRules:
-    """A collection's settings as the rules of its schedule. `threshold`, `default_rate`: what the daily solving found; 0: not yet."""
+    """A collection's settings as the rules of its schedule. `threshold`, `default_rate`: what the daily solving found; 0: not yet,
+    and until then `fresh` fetches nothing again."""
     hours, minutes = collection.daily_at.split(":")
     rules = RecrawlRules(
         policy=Policy(collection.recrawl),
@@ -43,6 +45,6 @@ def recrawl_rules(collection: Collection, threshold: float = 0.0, default_rate: 
         on_link="on_link" in collection.recrawl_triggers,
         daily_at=int(hours) * 60 + int(minutes),
         budget_per_day=collection.fetches_per_day,
-        threshold=threshold,
+        threshold=threshold or math.inf,
     )
     return replace(rules, default_rate=default_rate) if default_rate > 0 else rules

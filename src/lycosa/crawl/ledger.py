@@ -7,7 +7,7 @@ row goes into the batch, a URL stands in exactly one state, and what the tables 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lycosa.core.clock import Clock
@@ -19,6 +19,7 @@ from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.robots import RobotsKeeper
 from lycosa.crawl.screen import FREE_SUSPECTS, PUT_OFF_MS, Excluded, Screen, TrapKeeper
+from lycosa.frontier.change_rate import ClaimTrust, claim_weight, silence_weight
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.frontier import Frontier, HostQueue, Order
@@ -29,6 +30,9 @@ from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.claim import Claim
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
+
+NOTABLE_CLAIM = 0.05
+"""A row is written when the weight of what lists say of it moved by more."""
 
 
 @dataclass(slots=True)
@@ -111,6 +115,7 @@ class Ledger:
         self._count_domains = any(each.max_pages_per_domain is not None for each in collections)
         self._domain_pages: Counter[str] = Counter()
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
+        self.linked: Callable[[str, UrlId], None] | None = None  # told of links to known URLs, where they may make them due
         self._claim = claim
         self._info = info
         self.jobs = tuple(jobs)
@@ -119,6 +124,7 @@ class Ledger:
     def _assignment(self, job: Job) -> Assignment:
         name = job.collection.name
         known = KnownUrls(self._folder)
+        listens = job.collection.recrawl == "age" and "on_link" in job.collection.recrawl_triggers
         gate = LinkGate(
             job.collection,
             job.seeds,
@@ -127,6 +133,7 @@ class Ledger:
             known=known,
             admitted=self._url_admitted,
             risen=lambda identity, depth: self._url_rose(name, identity, depth),
+            linked=(lambda identity, _: self._url_linked(name, identity)) if listens else None,
             screen=Screen(job.collection, self.excluded, self.clock),
         )
         return Assignment(job.collection, gate, known, Pace.of(job.collection, job.collection.backoff))
@@ -302,7 +309,8 @@ class Ledger:
         self._url_admitted(row)
 
     def claimed(self, collection: str, claims: Mapping[UrlId, int]) -> None:
-        """Sitemaps or feeds say when known pages changed last: those that changed since their visit are due."""
+        """Sitemaps or feeds say when known pages changed last: those that changed since their visit are due, or with `fresh` come
+        the earlier, the more often the host's claims were right."""
         assignment = self.assignments[collection]
         if assignment.collection.recrawl == "never" or not claims:
             return
@@ -311,11 +319,53 @@ class Ledger:
             row = self.find(collection, identity)
             if row is None:
                 missing.append(identity)
-            elif row.state == UrlState.VISITED and row.visited_at < changed_at:
-                self.make_due(row)
+            elif row.state == UrlState.VISITED:
+                self._heed(row, changed_at)
         for row in self.reserve.stored(missing):
-            if row.collection == collection and row.state == UrlState.VISITED and row.visited_at < claims.get(row.id, 0):
+            if (row.collection, row.operation, row.state) == (collection, "", UrlState.VISITED):
+                self._heed(row, claims.get(row.id, 0))
+
+    def _heed(self, row: UrlRow, changed_at: int) -> None:
+        """A list names a visited page, and says when it changed last."""
+        claimed = row.visited_at < changed_at
+        if self.assignments[row.collection].collection.recrawl != "fresh":
+            if claimed:
                 self.make_due(row)
+            return
+        trust = self.trust(self.host(row.id).row)
+        claim = claim_weight(trust) if claimed else row.claim
+        silence = silence_weight(trust)
+        if abs(claim - row.claim) > NOTABLE_CLAIM or abs(silence - row.silence) > NOTABLE_CLAIM:
+            row.claim, row.silence = claim, silence
+            self.reschedule(row)
+
+    def trust(self, host: HostRow) -> ClaimTrust:
+        """How often the host's lists proved right."""
+        return ClaimTrust(host.claims_right, host.claims_wrong, host.claims_missed)
+
+    def reschedule(self, row: UrlRow) -> None:
+        """When a URL is due again may have changed: it is written, and waits where it now belongs."""
+        self.change(row)
+        if row.state != UrlState.KNOWN and not self._is_in_flight(row):
+            self.reserve.move(row)
+
+    def afford(self, rows: tuple[UrlRow, ...]) -> bool:
+        """Whether the collections' budgets allow this fetch; a first visit is free, and so is what was asked for. If not, the URL
+        waits in the tables for its turn."""
+        again = [(row, self.reserve.budgets[row.collection]) for row in rows if row.visited_at and row.collection in self.reserve.budgets]
+        again = [(row, budget) for row, budget in again if not row.operation]
+        now_ms = self.clock.now_ms()
+        if len(again) < len(rows) or any(row.state == UrlState.KNOWN for row in rows):
+            for _, budget in again:
+                budget.spend()
+            return True
+        taken = [budget.take(self.reserve.due_at(row) or 0, now_ms) for row, budget in again]
+        if any(taken):
+            return True
+        self.frontier.undo(rows[0].id.host_key)
+        for row in rows:
+            self.reserve.wait_for(row)
+        return False
 
     def make_due(self, row: UrlRow) -> None:
         """A URL is to be fetched now, whatever its schedule says. One that is being fetched already is left alone."""
@@ -347,6 +397,10 @@ class Ledger:
         self.batch.change_host(queue.row)
         if self.reserve.only is None or self.reserve.only.admits(row):
             self.frontier.offer(row, self.reserve.room)
+
+    def _url_linked(self, collection: str, identity: UrlId) -> None:
+        if self.linked is not None:
+            self.linked(collection, identity)
 
     def _url_rose(self, collection: str, identity: UrlId, depth: int) -> None:
         """A known URL lies at less depth than was thought."""

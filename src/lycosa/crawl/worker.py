@@ -239,6 +239,8 @@ class Worker:
             self.frontier.undo(row.id.host_key)
             self.ledger.put_off(rows, held)
             return False
+        if not self.ledger.afford(rows):
+            return False
         self._start(Task(row.id, rows, origin, KINDS[row.operation], row.fails + 1))
         self._pages_in_flight += 1
         for each in rows:

@@ -1,0 +1,241 @@
+"""Freshness in the worker: when known pages come again, learned from the tables while the crawl goes on.
+
+Once a day, at the start, and whenever the visited pages have doubled, a ranker goes through the tables (`lycosa.crawl.ranking`).
+What it finds is taken in bit by bit, at each tick a little: the collection's rules and prior at once, then the rows whose numbers
+changed, then the hosts that rest. Links to known pages, where they make pages due, are looked up here too, many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+
+from lycosa.core.records import UrlId, UrlRow, UrlState
+from lycosa.crawl.ledger import Ledger
+from lycosa.crawl.ranking import CHANGED, Solved
+from lycosa.frontier.budget import Budget
+from lycosa.frontier.change_rate import DAY_MS
+from lycosa.frontier.fresh import steer
+from lycosa.frontier.recrawl import LinkAction, Policy, RecrawlRules, on_link
+
+ROWS_A_TICK = 1_000
+"""Rows written again at one tick: they keep a commit small, and a million still go out in a quarter of an hour."""
+
+_FIRST_MS = 600_000  # so long a new crawl goes on before it is ranked first, and between rankings of one that grows
+_STEER_MS = 9 * DAY_MS // 10  # a day of which less is known says little
+_LOOK_UP_MS = 5_000
+_MOST_LINKED = 20_000
+_MOST_YOUNG = 200_000
+
+
+class Ranked(NamedTuple):
+    """What a ranker found; `changes` stands at its start, and is closed by the taker."""
+
+    collection: str
+    solved: Solved
+    changes: BinaryIO
+
+
+class Ranker(Protocol):
+    """Ranks one collection at a time: in this process, or in one of its own."""
+
+    def start(self, collection: str, rules: RecrawlRules) -> None:
+        """Begin. Called only when nothing is under way."""
+        ...
+
+    def take(self) -> Ranked | None:
+        """What was found, once; None while it is under way, when nothing is, and when it failed."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether a ranking is under way."""
+        ...
+
+    def close(self) -> None:
+        """End what is under way."""
+        ...
+
+
+@dataclass(slots=True)
+class _Plan:
+    """How one collection with `fresh` stands. Times are of the monotonic clock."""
+
+    rules: RecrawlRules
+    budget: Budget
+    ranked_at: int | None = None
+    pages: int = 0  # that were visited then
+    steered_at: int = 0
+    correction: float = 1.0
+
+
+@dataclass(slots=True)
+class _Linked:
+    """One collection where links make pages due: the links since the last look, and until when pages are known to be too young."""
+
+    rules: RecrawlRules
+    identities: dict[int, UrlId] = field(default_factory=dict)
+    young: dict[int, int] = field(default_factory=dict)
+
+
+class Schedule:
+    """Keeps the schedules of a worker's collections. Not for several threads at once."""
+
+    def __init__(self, ledger: Ledger, ranker: Ranker, interval_ms: int) -> None:
+        self._ledger = ledger
+        self._ranker = ranker
+        self._interval_ms = interval_ms
+        self._clock = ledger.clock
+        self._started_at = self._clock.monotonic_ms()
+        self._plans: dict[str, _Plan] = {}
+        self._linked: dict[str, _Linked] = {}
+        self._changes: tuple[str, BinaryIO] | None = None
+        self._renewing: Iterator[None] | None = None
+        self._resumed: bool | None = None  # whether there were visited pages at the start
+        self._next_look_up = 0
+        ledger.linked = self.linked
+        for name in ledger.assignments:
+            rules = ledger.reserve.rules_of(name)
+            if rules is not None and rules.policy is Policy.FRESH:
+                budget = ledger.reserve.budgets[name] = Budget(rules.budget_per_day, self._clock.now_ms())
+                self._plans[name] = _Plan(rules, budget, steered_at=self._started_at)
+            if rules is not None and rules.policy is Policy.AGE and rules.on_link:
+                self._linked[name] = _Linked(rules)
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self._ranker.close()
+        if self._changes is not None:
+            self._changes[1].close()
+            self._changes = None
+
+    def tick(self) -> None:
+        """Do a little of what is to be done; call it about once a second."""
+        now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        for plan in self._plans.values():
+            plan.budget.turn(now_ms)
+        if self._linked and now >= self._next_look_up:
+            self._next_look_up = now + _LOOK_UP_MS
+            for name in self._linked:
+                self._look_up(name)
+        if not self._plans:
+            return
+        if self._resumed is None:
+            self._resumed = self._ledger.progress.states[UrlState.VISITED] > 0
+        if self._changes is not None:
+            self._write(*self._changes)
+        elif self._renewing is not None:
+            self._renew()
+        elif (ranked := self._ranker.take()) is not None:
+            self._apply(ranked, now, now_ms)
+        elif not self._ranker.busy:
+            self._rank_next(now)
+
+    # -- ranking ------------------------------------------------------------------------------------------------------
+
+    def _rank_next(self, now: int) -> None:
+        visited = self._ledger.progress.states[UrlState.VISITED]
+        for name, plan in self._plans.items():
+            if plan.ranked_at is None:
+                due = self._resumed or (visited > 0 and now - self._started_at >= _FIRST_MS)
+            else:
+                grown = visited >= 2 * plan.pages and now - plan.ranked_at >= _FIRST_MS
+                due = grown or now - plan.ranked_at >= self._interval_ms
+            if due:
+                plan.ranked_at, plan.pages = now, max(visited, 1)
+                self._ranker.start(name, plan.rules)
+                return
+
+    def _apply(self, ranked: Ranked, now: int, now_ms: int) -> None:
+        """Today's rules, from now on."""
+        plan, solved = self._plans[ranked.collection], ranked.solved
+        self._changes = ranked.collection, ranked.changes
+        if now - plan.steered_at >= _STEER_MS:
+            budget = plan.budget
+            plan.correction = steer(plan.correction, budget.spent + budget.waiting, budget.allowed(now_ms))
+            budget.restart(now_ms)
+            plan.steered_at = now
+        if not solved.pages:
+            return
+        self._ledger.assignments[ranked.collection].prior = solved.prior
+        rules = replace(plan.rules, threshold=solved.threshold * plan.correction, default_rate=solved.default_rate)
+        self._ledger.reserve.set_rules(ranked.collection, rules)
+        self._renewing = self._ledger.reserve.renew()
+
+    def _write(self, collection: str, changes: BinaryIO) -> None:
+        """Some more of the rows whose numbers changed."""
+        part = np.frombuffer(changes.read(ROWS_A_TICK * CHANGED.itemsize), CHANGED)
+        if not part.size:
+            changes.close()
+            self._changes = None
+            return
+        keys = zip(part["partition"].tolist(), part["host_key"].tolist(), part["url_key"].tolist(), strict=True)
+        identities = [UrlId("", "", host_key, url_key, partition) for partition, host_key, url_key in keys]
+        numbers = dict(
+            zip(part["url_key"].tolist(), zip(part["importance"].tolist(), part["change_rate"].tolist(), strict=True), strict=True)
+        )
+        for stored in self._ledger.reserve.stored(identities):
+            if stored.collection != collection or stored.operation:
+                continue
+            row = self._ledger.find(collection, stored.id) or stored
+            weight, rate = numbers[row.id.url_key]
+            row.importance = weight
+            if row.visited_at == stored.visited_at:  # else it has learned more since
+                row.change_rate = rate
+            self._ledger.reschedule(row)
+
+    def _renew(self) -> None:
+        assert self._renewing is not None
+        try:
+            if next(self._renewing, self) is self:
+                self._renewing = None
+        except FileNotFoundError:  # a merge replaced it and a sweep took it: the tables of now have it all
+            self._renewing = self._ledger.reserve.renew()
+
+    # -- links --------------------------------------------------------------------------------------------------------
+
+    def linked(self, collection: str, identity: UrlId) -> None:
+        """A link to a known URL was found."""
+        linked = self._linked.get(collection)
+        if linked is None or linked.young.get(identity.url_key, 0) > self._clock.now_ms():
+            return
+        linked.identities[identity.url_key] = identity
+        if len(linked.identities) >= _MOST_LINKED:
+            self._look_up(collection)
+
+    def _look_up(self, collection: str) -> None:
+        """Ask about all links since the last time, and queue what is old enough."""
+        linked = self._linked[collection]
+        missing = []
+        for identity in linked.identities.values():
+            row = self._ledger.find(collection, identity)
+            if row is None:
+                missing.append(identity)
+            else:
+                self._judge(linked, row, waiting=self._waits(row))
+        linked.identities.clear()
+        for row in self._ledger.reserve.stored(missing):
+            if row.collection == collection and not row.operation:
+                self._judge(linked, row, waiting=False)
+
+    def _judge(self, linked: _Linked, row: UrlRow, *, waiting: bool) -> None:
+        rules, now_ms = linked.rules, self._clock.now_ms()
+        action = on_link(
+            rules, state=row.state, visited_at=row.visited_at, not_before=row.not_before, fails=row.fails, now=now_ms, waiting=waiting
+        )
+        if action is LinkAction.QUEUE:
+            self._ledger.make_due(row)
+        elif action is LinkAction.REFRESH and row.state == UrlState.KNOWN and row.visited_at:
+            row.state_at = now_ms
+            self._ledger.change(row)
+        if len(linked.young) >= _MOST_YOUNG:
+            linked.young.clear()
+        settled = action is LinkAction.ONLY_REFERRER and row.state == UrlState.VISITED
+        linked.young[row.id.url_key] = (row.visited_at if settled else now_ms) + rules.max_age_ms
+
+    def _waits(self, row: UrlRow) -> bool:
+        ledger = self._ledger
+        return row.key in ledger.in_flight or ledger.frontier.waiting(row.collection, row.id.host_key, row.key) is not None
