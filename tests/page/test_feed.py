@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from lycosa.page.parse import parse_page
 
 URL = "http://www.example.org/feed"
@@ -73,3 +75,31 @@ def test_plain_text() -> None:
     page = parse_page(b"First  line\r\n\n second <b>\n", url=URL, content_type="text/plain")
     assert page.text == page.main_text == "First line\nsecond <b>"
     assert page.links == []
+
+
+JSON_FEED = b"""{"version": "https://jsonfeed.org/version/1.1", "title": "News  of \\u00e9", "home_page_url": "/", "items": [
+  {"id": "1", "url": "/first", "title": "First", "content_html": "<p>Text with <a href='/in'>a link</a></p>",
+   "date_published": "2019-11-19T08:30:15Z"},
+  {"id": "2", "url": "/second", "content_text": "Only text \\ud800", "summary": "not this"}, 7, {"id": "3", "title": "No address"}]}"""
+
+
+def test_json_feed() -> None:
+    page = parse_page(JSON_FEED, url=URL, content_type="application/feed+json; charset=utf-8")
+    assert page.title == "News of é"
+    assert page.text.split("\n") == ["News of é", "First", "Text with a link", "Only text ?", "No address"]
+    assert [(link.target, link.anchor, link.kind) for link in page.links] == [
+        ("http://www.example.org/first", "First", "a"),
+        ("http://www.example.org/in", "a link", "a"),
+        ("http://www.example.org/second", "", "a"),
+    ]
+    assert page.published_at == int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000
+    assert page.faults == []
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"[]", b"{}", b'{"items": 1}', b"[" * 100_000, b'{"items": [{"url": 3, "title": {}}]', b"\xff{", b"9" * 9_999]
+)
+def test_what_is_no_json_feed(payload: bytes) -> None:
+    page = parse_page(payload, url=URL, content_type="application/feed+json")
+    assert (page.text, page.links) == ("", [])
+    assert "json_invalid" in page.faults

@@ -248,3 +248,11 @@ def test_no_bytes_raise(data: bytes) -> None:
         sitemap = read_sitemap(payload, BASE, limit=3)
         assert len(sitemap.entries) + len(sitemap.sitemaps) <= 3
         assert len(set(sitemap.faults)) == len(sitemap.faults)
+
+
+def test_a_json_feed_as_a_sitemap() -> None:
+    items = '[{"url": "/n", "title": "N\\ud800<b>", "date_published": "2024-03-01T10:00:00Z"}, {"url": "http://[\\udfff"}]'
+    feed = read(f'{{"version": "https://jsonfeed.org/version/1.1", "items": {items}}}'.encode())
+    assert feed.kind == "feed"
+    assert [(entry.url, entry.title) for entry in feed.entries] == [("https://www.example.org/n", "N?")]
+    assert read(b"{}").faults == ["not_a_sitemap"]

@@ -1,4 +1,4 @@
-"""Feeds and other XML, read for title, text and links (RSS 0.9 to 2.0, Atom RFC 4287, RDF; any other XML for its text).
+"""Feeds and other XML, read for title, text and links (RSS 0.9 to 2.0, Atom RFC 4287, RDF, JSON Feed 1.1; any other XML for its text).
 
 expat reads it: events, no tree, no entity of the document's own (an entity declaration ends the reading, so there is nothing
 to expand), no external anything. Broken XML gives what stood before the fault.
@@ -6,7 +6,8 @@ to expand), no external anything. Broken XML gives what stood before the fault.
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 from xml.parsers import expat
 
 from selectolax.lexbor import LexborHTMLParser
@@ -15,6 +16,7 @@ from lycosa.core.records import LinkKind
 from lycosa.page.found import ANCHOR_LENGTH, Found, fold
 
 FAULT_XML = "xml_invalid"  # not well-formed, or declares entities; read up to there
+FAULT_JSON = "json_invalid"  # no JSON, or no JSON Feed
 _MARKUP: Final = frozenset({"description", "summary", "content", "encoded", "subtitle"})  # HTML inside text
 _DATES: Final = frozenset({"pubDate", "published", "date", "issued", "lastBuildDate", "updated"})
 _ENTRIES: Final = frozenset({"item", "entry"})
@@ -35,6 +37,32 @@ def read(data: bytes) -> Found:
         reader.close()
         reader.found.faults.append(FAULT_XML)
     return reader.found
+
+
+def read_json(data: bytes) -> Found:
+    """Read a JSON Feed (https://www.jsonfeed.org/version/1.1/) in UTF-8. Never raises."""
+    reader = _Reader()
+    try:
+        said: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        said = None
+    items = said.get("items") if isinstance(said, dict) else None
+    if not isinstance(items, list):
+        reader.found.faults.append(FAULT_JSON)
+        return reader.found
+    reader.found.title = fold(_string(said, "title"))
+    for name in ("title", "description"):
+        reader.add_line(_string(said, name))
+    for item in items:
+        if isinstance(item, dict):
+            reader.add_item(item)
+    return reader.found
+
+
+def _string(item: dict[str, Any], name: str) -> str:
+    """A member that is text, else ""; halves of surrogate pairs, which JSON can write, are replaced."""
+    value = item.get(name)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 class _Reader:
@@ -78,14 +106,14 @@ class _Reader:
                 self.found.times.append((text.strip(), True))
         elif name == "title" and not self._in_entry and not self.found.title:
             self.found.title = fold(text)
-            self._line(text)
+            self.add_line(text)
         elif name == "title" and self._in_entry:
             self._title = fold(text)
-            self._line(text)
+            self.add_line(text)
         elif name in _MARKUP and "<" in text:
             self._markup(text)
         else:
-            self._line(text)
+            self.add_line(text)
         if name in _ENTRIES and self._in_entry == self._depth:
             for index in self._entry_links:
                 kind, href, rel, _ = self.found.links[index]
@@ -102,10 +130,26 @@ class _Reader:
     def close(self) -> None:
         """Text that stands before or after child elements is a line of its own."""
         if self._pieces:
-            self._line("".join(self._pieces))
+            self.add_line("".join(self._pieces))
             self._pieces.clear()
 
-    def _line(self, text: str) -> None:
+    def add_item(self, item: dict[str, Any]) -> None:
+        """Take an entry of a JSON Feed."""
+        title = fold(_string(item, "title"))
+        url = _string(item, "url")
+        if url:
+            self.found.links.append((LinkKind.A.value, url, "", title[:ANCHOR_LENGTH]))
+        if not self.found.times and _string(item, "date_published"):
+            self.found.times.append((_string(item, "date_published"), True))
+        self.add_line(title)
+        markup = _string(item, "content_html")
+        if markup:
+            self._markup(markup)
+        else:
+            self.add_line(_string(item, "content_text") or _string(item, "summary"))
+
+    def add_line(self, text: str) -> None:
+        """Take a line of visible text."""
         folded = fold(text)
         if folded:
             self.found.lines.append(folded)
@@ -123,7 +167,7 @@ class _Reader:
             href = item.attributes.get("href")
             if href:
                 self.found.links.append((LinkKind.A.value, href, "", fold(item.text())[:ANCHOR_LENGTH]))
-        self._line(body.text(separator=" "))
+        self.add_line(body.text(separator=" "))
 
 
 def _local(tag: str) -> str:

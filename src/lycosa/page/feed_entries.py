@@ -254,7 +254,7 @@ def _read_json(data: bytes, resolver: LinkResolver, limit: int) -> Feed:
 
 def _string(item: dict[str, Any], key: str) -> str:
     value = item.get(key)
-    return value[:MAX_TEXT] if isinstance(value, str) else ""
+    return value[:MAX_TEXT].encode("utf-8", "replace").decode() if isinstance(value, str) else ""  # no halves of surrogate pairs
 
 
 def _resolved(resolver: LinkResolver, href: str) -> str:

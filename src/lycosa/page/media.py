@@ -16,6 +16,7 @@ class Format(StrEnum):
     HTML = "html"
     XHTML = "xhtml"
     XML = "xml"  # feeds and other XML
+    JSON_FEED = "json_feed"
     TEXT = "text"
     BINARY = "binary"  # declared as one of the above, but its bytes say otherwise
     OTHER = "other"  # nothing we read
@@ -32,6 +33,7 @@ _DECLARED = {
     "application/rdf+xml": Format.XML,
     "application/x-rss+xml": Format.XML,
     "application/vnd.wap.xhtml+xml": Format.XHTML,
+    "application/feed+json": Format.JSON_FEED,
 }
 _SAYS_NOTHING = frozenset(
     {

@@ -81,14 +81,15 @@ def parse_page(
         page.faults.append(FAULT_BINARY)
         page.may_index, page.may_follow = permission((), x_robots_tag, product_token)
         return page
-    if form in (Format.TEXT, Format.XML):
+    whole = form in _READERS
+    if whole:
         decoded = decode(payload, content_type)
-        found = _plain(decoded.data) if form is Format.TEXT else feed.read(decoded.data)
+        found = _READERS[form](decoded.data)
     else:
         found, decoded = read_html(payload, content_type, xml=form is Format.XHTML)
     page.charset = decoded.charset
     page.faults.extend((*decoded.faults, *found.faults))
-    _fill_texts(page, found, whole=form in (Format.TEXT, Format.XML))
+    _fill_texts(page, found, whole=whole)
     _fill_links(page, found, url, link_headers)
     page.published_at = _published(found)
     page.may_index, page.may_follow = permission(found.robots, x_robots_tag, product_token)
@@ -101,6 +102,9 @@ def _plain(data: bytes) -> Found:
     text = data.decode(errors="replace").replace("\0", "")
     found.lines = [line for line in map(fold, text.splitlines()) if line]
     return found
+
+
+_READERS = {Format.TEXT: _plain, Format.XML: feed.read, Format.JSON_FEED: feed.read_json}
 
 
 def _fill_texts(page: Page, found: Found, whole: bool) -> None:

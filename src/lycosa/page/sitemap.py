@@ -1,4 +1,5 @@
-"""Sitemaps (https://www.sitemaps.org/protocol.html): lists of a site's addresses, in XML, as text, or as a feed, compressed or not.
+"""Sitemaps (https://www.sitemaps.org/protocol.html): lists of a site's addresses, in XML, as text, or as a feed
+(RSS, Atom or JSON), compressed or not.
 
 What they say of dates, frequencies and priorities is kept and not trusted here. Nothing raises; size, number and depth are bounded.
 """
@@ -59,7 +60,10 @@ def read_sitemap(payload: bytes, base_url: str, *, limit: int = MAX_URLS, max_by
     decoded = decode(data, content_type)
     for name in decoded.faults:
         sitemap.fault(name)
-    if decoded.data.lstrip()[:1] != b"<":
+    first = decoded.data.lstrip()[:1]
+    if first == b"{":
+        return _from_feed(decoded.data, base_url, limit, sitemap)
+    if first != b"<":
         _read_text(decoded.data, resolver, limit, sitemap)
         return sitemap
     reader, faults = read_events(decoded.data, lambda: SitemapReader(resolver, limit))
