@@ -15,7 +15,7 @@ def root(lycosa: Lycosa, site: str, tmp_path: Path) -> str:
     """A workspace of its own, crawled by two calls."""
     path = str(tmp_path / "w")
     for limit in ("1", "10"):
-        said = lycosa("-w", path, "crawl", site, "--delay", "0", "--max-pages", limit, "--set", "crawl.patience=0")
+        said = lycosa("-w", path, "crawl", site, "--delay", "0", "--max-pages", limit, "--set", "crawl.patience=3s")
         assert said.code == 0, said.err
     return path
 
@@ -42,7 +42,7 @@ def test_what_is_excluded_is_hidden_at_once_and_kept(lycosa: Lycosa, site: str, 
     assert lycosa("-w", root, "search", "moths").code == 0
     assert lycosa("-w", root, "status", "--json").json["pages"] == 1
     assert "excluded" in lycosa("-w", root, "explain", f"{site}/eyes.html").out
-    again = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=0")
+    again = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
     assert again.json["pages"] == 0
     assert "archive.warc.gz" in _on_disk(root, b"A compound eye sees movement")
 

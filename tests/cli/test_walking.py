@@ -44,7 +44,7 @@ class Crawls:
         self.address = f"http://127.0.4.2:{site.port}"
 
     def __call__(self, *arguments: str, code: int = 0) -> Said:
-        said = self._lycosa("-w", str(self._root), "crawl", *arguments, "--delay", "0", "--set", "crawl.patience=0", "--json")
+        said = self._lycosa("-w", str(self._root), "crawl", *arguments, "--delay", "0", "--set", "crawl.patience=3s", "--json")
         assert said.code == code, said.err
         return said
 

@@ -1,0 +1,113 @@
+"""`lycosa explain`: every rule that may stand between a URL and its fetch is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Lycosa
+from tests.servers.nginx import Nginx, Server, nginx
+
+PAGES = {
+    "robots.txt": "User-agent: *\nCrawl-delay: 0.2\nDisallow: /closed/\nSitemap: /sitemap.xml\n",
+    "sitemap.xml": '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>ADDRESS/listed.html</loc></url></urlset>',
+    "index.html": '<p>Home, with words of its own.</p><a href="/one.html">1</a><a href="/pic.jpg">p</a><a href="/list.html?a=1&b=2">ab</a>'
+    '<a href="/list.html?b=2&a=1">ba</a><a href="/cal/2099-05-05/">c</a><a href="/ad.html" rel="nofollow">ad</a><a href="/print/one.html">',
+    "one.html": '<p>The first page tells of rivers.</p><a href="/two.html">2</a>',
+    "two.html": '<p>The second page tells of hills.</p><a href="/three.html">3</a>',
+    "listed.html": "<p>Only the sitemap names this page about lakes.</p>",
+    "list.html": "<p>A list of things that were counted twice.</p>",
+}
+CONFIGURATION = """
+[crawl]
+exclusions = "EXCLUSIONS"
+patience = "3s"
+[[collection]]
+name = "news"
+depth = 2
+deny = ["/print/"]
+delay = "100ms"
+courtesy_factor = 0.0
+recrawl = "age"
+max_age = "2h"
+strategy = "server-first"
+max_pages_per_host = 50
+schedule = "00:00-24:00"
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    root = tmp_path_factory.mktemp("explained")
+    with nginx([Server("127.0.4.3", root, index="index.html", autoindex=False)]) as server:
+        for name, content in PAGES.items():
+            (root / name).write_text(content.replace("ADDRESS", f"http://127.0.4.3:{server.port}"))
+        yield server
+
+
+@pytest.fixture(scope="module")
+def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
+    from tests.cli.conftest import run
+
+    root = tmp_path_factory.mktemp("explain") / "w"
+    root.mkdir()
+    (root / "lycosa.toml").write_text(CONFIGURATION.replace("EXCLUSIONS", str(root.parent / "exclusions.txt")))
+    (root.parent / "exclusions.txt").write_text("host bad.example  # they wrote to us\n")
+    said = run("-w", str(root), "crawl", f"http://127.0.4.3:{site.port}/", "--collection", "news")
+    assert said.code == 0, said.err
+    return str(root)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/pic.jpg", "refused (unindexable_image)"),
+        ("/cal/2099-05-05/", "refused (trap_calendar): it looks like a trap: A date more than 2 years ahead"),
+        ("/x/a/b/a/b/a/b/", "refused (trap_repeated_segments)"),
+        ("/page.html;jsessionid=0123456789ABCDEF0123456789ABCDEF", "refused (trap_session_id)"),
+        ("/ad.html", "refused (nofollow): all 1 links to it are marked nofollow"),
+        ("/three.html", "refused (depth): the nearest page that links to it lies 2 links from a seed, and depth is 2"),
+        ("/print/one.html", "refused (pattern): deny '/print/' matches"),
+        ("/nobody-links-here.html", "no link to it was found, and no rule would refuse it"),
+    ],
+)
+def test_what_refuses_a_url_that_was_never_admitted(lycosa: Lycosa, workspace: str, site: Nginx, path: str, says: str) -> None:
+    said = lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}{path}")
+    assert said.code == 0, said.err
+    assert "never admitted" in said.out
+    assert says in said.out
+
+
+def test_the_other_order_of_a_query_is_named(lycosa: Lycosa, workspace: str, site: Nginx) -> None:
+    said = [lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out for query in ("a=1&b=2", "b=2&a=1")]
+    refused = next(text for text in said if "trap_query_permutation" in text)
+    assert "the same query parameters are known in another order: http://127.0.4.3" in refused
+    assert sum("visited" in text for text in said) >= 1
+
+
+def test_schedule_pace_and_settings(lycosa: Lycosa, workspace: str, site: Nginx) -> None:
+    address = f"http://127.0.4.3:{site.port}/one.html"
+    said = lycosa("-w", workspace, "explain", address).out
+    assert "recrawl = age: when it is older than 2h" in said
+    assert "Crawl-delay of its robots.txt" in said
+    assert "crawl_delay 200ms, delay 100ms" in said
+    assert "server-first, recrawl age" in said
+    assert "at most 50 pages a host" in said
+    document = lycosa("-w", workspace, "explain", address, "--json").json
+    entry = document["collections"][0]  # type: ignore[index]
+    assert entry["due_at"] > entry["visited_at"].replace(" ", "T")[:19]
+    assert document["host_clock"][0]["rules"][0] == {"rule": "crawl_delay", "ms": 200}  # type: ignore[index]
+
+
+def test_a_sitemap_is_explained_as_what_it_is(lycosa: Lycosa, workspace: str, site: Nginx) -> None:
+    said = lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
+    assert "in news (sitemap)" in said
+    assert "read again and again" in said
+    assert "found on" in lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/listed.html").out
+
+
+def test_exclusions_are_named_with_their_reason(lycosa: Lycosa, workspace: str) -> None:
+    said = lycosa("-w", workspace, "explain", "http://bad.example/x").out
+    assert "crawl.exclusions: host bad.example (line 1: they wrote to us)" in said
+    assert "refused (excluded): the operator excluded it" in said
