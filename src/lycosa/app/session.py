@@ -38,7 +38,10 @@ CLAIMS_BEFORE_SANDBOX = 2
 REPARSED = "reparsed"
 """Set in a collection's settings by `reparse`: its stored links may hold more than before."""
 
-_SHAPE = ("scope", "depth", "allow", "deny", "seeds", "max_url_length", "respect_nofollow")
+_SHAPE = (
+    *("scope", "depth", "allow", "deny", "seeds", "max_url_length", "respect_nofollow", "media_types", "traps"),
+    *("max_pages", "max_pages_per_host", "max_pages_per_domain", "max_prefix_share"),
+)
 """Settings whose change may admit what was left out before."""
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from lycosa.archive.writer import RevisitTarget, payload_digest
 from lycosa.core.errors import Exclusion, FetchError, Refusal
 from lycosa.core.records import Exchange, UrlRow, UrlState, Visit, VisitKind
+from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import Discovery
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.links import redirect_link
@@ -90,6 +91,8 @@ class Absorber:
             self.ledger.urgent = deque(waiting for waiting in self.ledger.urgent if waiting.origin != task.origin)
         self.ledger.frontier.start(task.identity.host_key, self._clock.monotonic_ms())
         self.absorb(exchange, task, replayed)
+        if any(waiting.origin == task.origin for waiting in self.ledger.urgent):
+            self.ledger.frontier.hold(self.ledger.identifier.identify(f"{task.origin}/").host_key)  # a further attempt, or hop
 
     # -- pages --------------------------------------------------------------------------------------------------------
 
@@ -175,6 +178,7 @@ class Absorber:
         row.changes += visited_before and visit.changed
         if visited_before:
             self._learn(row, visit)
+        was_held = is_held(row)
         row.text_digest = text_digest
         if page is None:
             ledger.settle(row, UrlState.VISITED, understood.error or "media_type")
@@ -182,11 +186,10 @@ class Absorber:
         visit.links_count = len(page.links)
         ledger.settle(row, UrlState.VISITED)
         ledger.batch.add_page(visit, page, row.redirect_from, links=first)
-        ledger.batch.counters[f"pages.{row.collection}"] += 1
+        if not was_held:
+            ledger.count_page(row)
         assignment = ledger.assignments[row.collection]
-        assignment.pages += 1
         host = ledger.host(row.id).row
-        ledger.count_page(host)
         if first and not visited_before and assignment.collection.traps:
             ledger.traps.observe(host, row.id, page, visit.http_status)
         progress.pages += 1
@@ -220,6 +223,9 @@ class Absorber:
         if first:
             ledger.batch.add_redirect(visit, redirect_link(visit.redirect_to))
         ledger.settle(row, UrlState.VISITED, "redirect")
+        if row.operation:
+            self.discovery.redirected(row, visit.redirect_to)
+            return
         gate = ledger.assignments[row.collection].gate
         refused = gate.redirect(row, visit.redirect_to, self._clock.now_ms())
         if refused or row.redirects < ledger.config.fetch.max_redirects:

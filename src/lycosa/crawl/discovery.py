@@ -104,6 +104,16 @@ class Discovery:
         visit.changed = gate.admitted_count > before
         ledger.claimed(row.collection, claims)
 
+    def redirected(self, row: UrlRow, target: str) -> None:
+        """A sitemap or feed is found elsewhere: what is there is read as one too. Each hop halves its priority, so chains end."""
+        gate = self._ledger.assignments[row.collection].gate
+        speaks = speaks_for(row.id.url, target, [hostname(row.referrer)] if row.referrer.startswith("http") else [])
+        if not speaks and not gate.takes(target):
+            gate.refused["foreign_sitemap"] += 1
+        elif row.priority > 2.0**-self._ledger.config.fetch.max_redirects:
+            identity = self._ledger.identifier.identify(target)
+            self._admit(row.collection, identity, row.operation, row.referrer, row.depth, row.redirects, row.priority / 2)
+
     def settle(self, row: UrlRow, *, changed: bool) -> None:
         """A sitemap or feed was looked at: it waits for its next time, or is done with where nothing is fetched again."""
         ledger = self._ledger
@@ -121,9 +131,10 @@ class Discovery:
     def _has_urls(self, name: str, origin: str) -> bool:
         """Whether a collection has URLs of the origin's host: sitemaps of hosts that were only passed through are not read."""
         queue = self._ledger.frontier.hosts.get(self._ledger.identifier.identify(f"{origin}/").host_key)
-        return queue is not None and (name in queue.heads or len(self._ledger.assignments) == 1)
+        # In a replay nothing has come to hand yet: what is replayed was asked for on behalf of some collection.
+        return queue is not None and (not queue.heads or name in queue.heads or len(self._ledger.assignments) == 1)
 
-    def _admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0) -> None:
+    def _admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0, priority: float = 1.0) -> None:
         """A row for a sitemap or feed, unless there is one. `hops`: the indexes above it."""
         ledger = self._ledger
         known = ledger.assignments[name].known
@@ -136,5 +147,15 @@ class Discovery:
         known.put(as_key, depth)
         now_ms = ledger.clock.now_ms()
         ledger.admit(
-            UrlRow(identity, name, depth, operation, state_at=now_ms, first_seen_at=now_ms, referrer=referrer, redirects=hops, priority=1.0)
+            UrlRow(
+                identity,
+                name,
+                depth,
+                operation,
+                state_at=now_ms,
+                first_seen_at=now_ms,
+                referrer=referrer,
+                redirects=hops,
+                priority=priority,
+            )
         )

@@ -6,7 +6,7 @@ row goes into the batch, a URL stands in exactly one state, and what the tables 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from lycosa.core.config import Collection, Config
 from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.assignment import Assignment, recrawl_rules
 from lycosa.crawl.batch import Batch
+from lycosa.crawl.budgets import PageBudgets, is_held
 from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.robots import RobotsKeeper
@@ -33,6 +34,10 @@ from lycosa.url.keys import Identifier
 
 NOTABLE_CLAIM = 0.05
 """A row is written when the weight of what lists say of it moved by more."""
+
+
+WAIT = "wait"
+"""`Ledger.held`: it is not known yet whether the URL may be fetched."""
 
 
 @dataclass(slots=True)
@@ -112,8 +117,7 @@ class Ledger:
         self.cut: Batch | None = None
         self.urgent: deque[Task] = deque()
         self.in_flight: dict[int, tuple[UrlRow, ...]] = {}
-        self._count_domains = any(each.max_pages_per_domain is not None for each in collections)
-        self._domain_pages: Counter[str] = Counter()
+        self.budgets = PageBudgets(collections, lambda: self.reserve.shelves, self.pending_urls)
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
         self.linked: Callable[[str, UrlId], None] | None = None  # told of links to known URLs, where they may make them due
         self._claim = claim
@@ -159,6 +163,16 @@ class Ledger:
     def committed(self) -> None:
         """The batch that was cut last stands in the tables: they show it from now on."""
         self.cut = None
+        self.reserve.refresh(self._claim.state)
+
+    def look(self) -> None:
+        """Read what others wrote to the log: merged files, whose old ones are deleted one day, and exclusions. Not while a commit
+        is being written.
+
+        Raises:
+            ClaimLost: somebody else holds the partitions.
+        """
+        self._claim.check()
         self.reserve.refresh(self._claim.state)
 
     def pending_urls(self, host_key: int) -> Iterator[UrlRow]:
@@ -233,49 +247,49 @@ class Ledger:
                 return row
         return None
 
-    def held(self, rows: tuple[UrlRow, ...]) -> str:
-        """Why a URL is not fetched now though nothing forbids it: a budget that is used up, a trap. "" if it may be."""
-        row = rows[0]
+    def held(self, row: UrlRow) -> str:
+        """Why a URL is not fetched now though nothing forbids it: a budget that is used up, a trap. "" if it may be.
+
+        WAIT: what is being fetched may use the budget up, or not.
+        """
         host = self.frontier.hosts[row.id.host_key].row
-        collections = [self.assignments[each.collection].collection for each in rows]
-        budgets = [each.max_pages_per_host for each in collections if each.max_pages_per_host is not None]
-        if budgets and host.pages >= min(budgets):
-            return "host_budget"
-        domains = [each.max_pages_per_domain for each in collections if each.max_pages_per_domain is not None]
-        if domains and self.domain_pages(host.registrable_domain) >= min(domains):
-            return "domain_budget"
-        if row.operation or row.visited_at or not all(each.traps for each in collections):
+        assignment = self.assignments[row.collection]
+        collection = assignment.collection
+        if collection.max_pages is not None and assignment.pages >= collection.max_pages and not (is_held(row) or row.operation):
+            return "budget"
+        budget, certain = self.budgets.objection(row, host, self._flying)
+        if budget:
+            return budget if certain else WAIT
+        if row.operation or row.visited_at or not collection.traps:
             return ""
         rule = self.traps.holds(host, row.id.url)
         if not rule:
             return ""
-        suspicious = [self.assignments[each.collection] for each in rows]
-        if all(each.suspects < FREE_SUSPECTS and each.gate.is_named(row.id.url) for each in suspicious):
-            for each in suspicious:
-                each.suspects += 1
-                self.batch.counters[f"suspects.{each.name}"] += 1
+        if assignment.suspects < FREE_SUSPECTS:
+            assignment.suspects += 1
+            self.batch.counters[f"suspects.{row.collection}"] += 1
             return ""
         self.traps.count(host, rule)
         self.batch.change_host(host)
         return f"trap_{rule}"
 
-    def put_off(self, rows: tuple[UrlRow, ...], reason: str) -> None:
+    def _flying(self) -> Iterator[UrlRow]:
+        return (row for rows in self.in_flight.values() for row in rows)
+
+    def put_off(self, row: UrlRow, reason: str) -> None:
         """A URL is not fetched now; it stays known, with the reason, and is looked at again in some days."""
-        for row in rows:
-            row.reason = reason
-            row.not_before = self.clock.now_ms() + PUT_OFF_MS
-            self.batch.change_url(row)
-            self.reserve.wait_for(row)
+        row.reason = reason
+        row.not_before = self.clock.now_ms() + PUT_OFF_MS
+        self.batch.change_url(row)
+        self.reserve.wait_for(row)
 
-    def domain_pages(self, domain: str) -> int:
-        """Pages ever committed of a registrable domain."""
-        return self._domain_pages.get(domain, 0)
-
-    def count_page(self, host: HostRow) -> None:
-        """A page of the host was added."""
+    def count_page(self, row: UrlRow) -> None:
+        """The collection has a page that it did not hold."""
+        host = self.host(row.id).row
         host.pages += 1
-        if self._count_domains:
-            self._domain_pages[host.registrable_domain] += 1
+        self.batch.counters[f"pages.{row.collection}"] += 1
+        self.assignments[row.collection].pages += 1
+        self.budgets.count(row, host)
 
     def give_back(self, task: Task, now: int) -> None:
         """We interrupted it: the URL waits again, nothing is recorded, the host still counts as fetched."""
@@ -409,7 +423,7 @@ class Ledger:
             row.depth = depth
             self.batch.change_url(row)
             if row.state == UrlState.KNOWN:
-                if row.fails == 0 and self.frontier.waiting(collection, identity.host_key, identity.url_key) is not None:
+                if not row.not_before and self.frontier.waiting(collection, identity.host_key, identity.url_key) is not None:
                     self.frontier.add(row)
                 return
             if row.key in self.in_flight:

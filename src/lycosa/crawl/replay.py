@@ -116,6 +116,7 @@ def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool
     if visit.kind == VisitKind.ROBOTS:
         origin = visit.referrer or url_origin(exchange.url)
         ledger.host(identity)
+        ledger.host(ledger.identifier.identify(f"{origin}/"))  # whose file it is, where it was redirected
         absorber.replay(exchange, Task(identity, (), origin, VisitKind.ROBOTS, visit.attempt, visit.depth), replayed)
         return True
     operation = visit.kind if visit.kind in KINDS else ""
@@ -123,6 +124,7 @@ def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool
         row
         for name, row in tables.rows_of(identity, operation).items()
         if row.state in _WAITING and row.visited_at < visit.fetched_at and (operation or ledger.assignments[name].gate.refuses(row) is None)
+        if exchange.status != 304 or row.record_id  # a collection that does not hold the page learns nothing from this
     ]
     if not rows:
         return False

@@ -51,6 +51,7 @@ def load(ledger: Ledger, tables: LiveTables, path: Callable[[str], str]) -> Resu
         assignment.pages = tables.state.counters[f"pages.{name}"]
         assignment.suspects = tables.state.counters[f"suspects.{name}"]
         frames = shelves.urls.live(("state", "depth"))  # a pass for each collection: the keys of one at a time are in memory
+    ledger.budgets.load()
     return Resumed(urls, len(ledger.reserve.directory))
 
 
@@ -81,13 +82,22 @@ def reconsider(ledger: Ledger, tables: LiveTables, assignment: Assignment) -> in
             continue
         refusal = assignment.gate.refuses(row)
         if row.state == UrlState.EXCLUDED:
-            if row.reason in _RECONSIDERED and refusal is None:
+            lifted = row.reason in _RECONSIDERED or (row.reason == Exclusion.OPERATOR and not ledger.excluded(row.id.url))
+            if lifted and refusal is None:
                 ledger.reopen(row)
                 changed += 1
+        elif refusal is None and row.not_before and _put_off(row.reason):
+            ledger.make_due(row)
+            changed += 1
         elif refusal is not None:
             ledger.exclude(row, Exclusion.DEPTH if refusal == "depth" else Exclusion.SCOPE)
             changed += 1
     return changed
+
+
+def _put_off(reason: str) -> bool:
+    """Whether a URL waits for a budget or a trap rule: today's settings may say otherwise."""
+    return reason.endswith("budget") or reason.startswith("trap_")
 
 
 def stored_rows(tables: LiveTables, collection: str, states: tuple[str, ...]) -> Iterator[UrlRow]:

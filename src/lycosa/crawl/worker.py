@@ -18,7 +18,7 @@ from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
 from lycosa.crawl.absorb import Absorber, conditions
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.discovery import KINDS
-from lycosa.crawl.ledger import Ledger, Task
+from lycosa.crawl.ledger import WAIT, Ledger, Task
 from lycosa.crawl.progress import Progress
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.domain_clock import BUSY
@@ -31,6 +31,7 @@ STOP_GRACE_MS = 3_000
 _OBSERVE_MS = 200
 _IDLE_MS = 10  # something seems due and yet nothing could be begun: look again, but not at once
 _TICK_MS = 1_000
+_LOOK_MS = 10_000  # a worker that commits nothing looks so often for what others wrote to the log
 
 Observer = Callable[[Progress], None]
 
@@ -78,6 +79,7 @@ class Worker:
         self._resting: frozenset[str] = frozenset()
         self._paused = False
         self._next_tick = 0
+        self._next_look = clock.monotonic_ms() + _LOOK_MS
         self._pages_in_flight = 0
         self._moved = True  # whether this turn of the loop began anything
         self._urgent_at = 0  # no urgent task that was there at the last look may start before
@@ -209,8 +211,9 @@ class Worker:
         return due is not None and due <= now
 
     def _spent(self, assignment: Assignment) -> bool:
+        """Whether nothing more may be fetched for a collection; one that looks at its pages again goes on with those."""
         budget = assignment.collection.max_pages
-        return budget is not None and assignment.pages + assignment.in_flight >= budget
+        return assignment.collection.recrawl == "never" and budget is not None and assignment.pages + assignment.in_flight >= budget
 
     def _send(self, rows: tuple[UrlRow, ...]) -> bool:
         """Start the fetch of a page if its robots.txt is known and allows it."""
@@ -221,11 +224,14 @@ class Worker:
             return self._exclude(rows, Exclusion.ADDRESS)
         if self.ledger.excluded(row.id.url):
             return self._exclude(rows, Exclusion.OPERATOR)
-        if not self.ledger.robots_known(origin, row.id.host_key, now_ms):
+        at_hand = self.ledger.robots.known(origin, now_ms)
+        if not at_hand and not self.ledger.robots_known(origin, row.id.host_key, now_ms):
             self.frontier.hold(row.id.host_key)
             self.frontier.put_back(rows)
             self.ledger.urgent.append(self.ledger.robots_task(origin))
             return False
+        if not at_hand:  # it was read by an earlier run: perhaps for another collection, or without its sitemaps
+            self.absorber.discovery.from_robots(origin, self.ledger.robots.sitemaps(origin))
         if not self.ledger.robots.reachable(origin):
             wait = max(self.ledger.robots.expires_at(origin) - now_ms, 1_000)
             self.frontier.put_back(rows)
@@ -234,11 +240,11 @@ class Worker:
             return False
         if not self.ledger.robots.allowed(row.id.url, origin):
             return self._exclude(rows, Exclusion.ROBOTS)
-        held = self.ledger.held(rows)
-        if held:
+        rows = self._not_held(rows)
+        if not rows:
             self.frontier.undo(row.id.host_key)
-            self.ledger.put_off(rows, held)
             return False
+        row = rows[0]
         if not self.ledger.afford(rows):
             return False
         self._start(Task(row.id, rows, origin, KINDS[row.operation], row.fails + 1))
@@ -247,6 +253,19 @@ class Worker:
             self.ledger.assignments[each.collection].in_flight += 1
         self.ledger.in_flight[row.key] = rows
         return True
+
+    def _not_held(self, rows: tuple[UrlRow, ...]) -> tuple[UrlRow, ...]:
+        """The rows whose collections may fetch it now; the others are put off, or wait for what is being fetched."""
+        free = []
+        for row in rows:
+            held = self.ledger.held(row)
+            if held == WAIT:
+                self.frontier.add(row, self.clock.monotonic_ms() + _OBSERVE_MS)
+            elif held:
+                self.ledger.put_off(row, held)
+            else:
+                free.append(row)
+        return tuple(free)
 
     def _exclude(self, rows: tuple[UrlRow, ...], reason: Exclusion) -> bool:
         self.frontier.undo(rows[0].id.host_key)
@@ -308,6 +327,9 @@ class Worker:
             self._await_commit()
         batch, settings = self.ledger.batch, self._config.crawl
         if batch.empty:
+            if self._committing is None and now >= self._next_look:
+                self._next_look = now + _LOOK_MS
+                self.ledger.look()
             return
         if (
             batch.exchanges >= settings.commit_pages
@@ -342,6 +364,7 @@ class Worker:
                 "everything that was fetched is in the archive and will be taken up, nothing is fetched twice"
             ) from error
         self.ledger.committed()
+        self._next_look = self.clock.monotonic_ms() + _LOOK_MS
         self.progress.commits += 1
         if self._committed is not None:
             self._committed(entry)
