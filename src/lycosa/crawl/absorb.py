@@ -217,9 +217,12 @@ class Absorber:
 
     def _redirect(self, row: UrlRow, visit: Visit, *, first: bool) -> None:
         ledger = self.ledger
+        ledger.settle(row, UrlState.VISITED, "redirect")
+        if row.operation:
+            self.discovery.redirect(row, visit.redirect_to)
+            return
         if first:
             ledger.batch.add_redirect(visit, redirect_link(visit.redirect_to))
-        ledger.settle(row, UrlState.VISITED, "redirect")
         gate = ledger.assignments[row.collection].gate
         refused = gate.redirect(row, visit.redirect_to, self._clock.now_ms())
         if refused or row.redirects < ledger.config.fetch.max_redirects:
