@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lycosa.core.records import Alternate
-from lycosa.page.sitemap import read_sitemap, references_at, speaks_for
-from lycosa.page.sitemap_parts import MAX_ALTERNATES, MAX_BYTES, MAX_INDEX_DEPTH, Sitemap, SitemapEntry, SitemapReference
+from lycosa.page.sitemap import read_sitemap, speaks_for
+from lycosa.page.sitemap_parts import MAX_ALTERNATES, MAX_BYTES, Sitemap, SitemapEntry, SitemapReference
 from lycosa.page.sitemap_xml import parse_w3c_date
 
 BASE = "https://www.example.org/maps/sitemap.xml"
@@ -57,8 +57,6 @@ def test_an_index() -> None:
         SitemapReference("https://www.example.org/1.xml.gz", ms(2026, 11, 1)),
         SitemapReference("https://www.example.org/2.xml"),
     ]
-    assert references_at(sitemap, 0) == references_at(sitemap, MAX_INDEX_DEPTH - 1) == sitemap.sitemaps
-    assert references_at(sitemap, MAX_INDEX_DEPTH) == []
 
 
 def test_extensions_and_prefixes() -> None:

@@ -129,6 +129,7 @@ def open_session(
     committed: Callable[[int], None] | None = None,
     tick: Callable[[], None] | None = None,
     fetcher: Fetcher | None = None,
+    longest_wait_ms: int = 200,
 ) -> Session:
     """Claim all partitions for these collections, and build the worker. Nothing is fetched yet.
 
@@ -172,6 +173,7 @@ def open_session(
         observer=observer,
         committed=committed,
         tick=ticks,
+        longest_wait_ms=longest_wait_ms,
     )
     changed = tuple(name for name, chosen in settings.items() if name in before and look_again(before[name], chosen))
     tables = LiveTables(workspace, claim.state)

@@ -220,12 +220,12 @@ class Absorber:
 
     def _redirect(self, row: UrlRow, visit: Visit, *, first: bool) -> None:
         ledger = self.ledger
-        if first:
-            ledger.batch.add_redirect(visit, redirect_link(visit.redirect_to))
         ledger.settle(row, UrlState.VISITED, "redirect")
         if row.operation:
-            self.discovery.redirected(row, visit.redirect_to)
+            self.discovery.redirect(row, visit.redirect_to)
             return
+        if first:
+            ledger.batch.add_redirect(visit, redirect_link(visit.redirect_to))
         gate = ledger.assignments[row.collection].gate
         refused = gate.redirect(row, visit.redirect_to, self._clock.now_ms())
         if refused or row.redirects < ledger.config.fetch.max_redirects:

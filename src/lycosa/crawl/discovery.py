@@ -7,13 +7,14 @@ says of changes makes known pages due.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Link, LinkKind, UrlId, UrlRow, UrlState, Visit, VisitKind, operation_key
 from lycosa.crawl.ledger import Ledger
 from lycosa.fetch.decode import Headers, decode_with
-from lycosa.page.sitemap import read_sitemap, references_at, speaks_for
+from lycosa.page.sitemap import read_sitemap, speaks_for
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import hostname
 
@@ -24,8 +25,16 @@ KINDS = {"": VisitKind.PAGE, SITEMAP: VisitKind.SITEMAP, FEED: VisitKind.FEED}
 MAX_SITEMAPS = 50
 """Sitemaps of one robots.txt that are read; further ones are counted."""
 
+MAX_INDEXED = 1_000
+"""Sitemaps that the indexes of one robots.txt lead to (in one run); further ones are counted."""
+
+MAX_HOPS = 5
+"""Indexes and redirects behind one another that lead to a sitemap or feed."""
+
 MAX_FEEDS = 5
 """Feeds of one page that are read."""
+
+_COUNTED = 10_000  # robots files whose indexed sitemaps are counted; then it begins anew
 
 _FEED_LINK = LinkKind.FEED.value
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -39,6 +48,7 @@ class Discovery:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._max_decoded = ledger.config.fetch.max_decoded
+        self._indexed: Counter[tuple[str, str]] = Counter()  # (collection, robots.txt) -> sitemaps that its indexes led to
 
     def configured(self) -> None:
         """Admit the feeds and sitemaps that the configuration names.
@@ -97,22 +107,35 @@ class Discovery:
                 continue
             if not gate.admit(entry.url, row.depth + 1, now_ms, referrer=row.id.url) and entry.last_modified_at:
                 claims[ledger.identifier.identify(entry.url)] = entry.last_modified_at
-        for reference in references_at(sitemap, row.redirects):
-            if speaks_for(row.id.url, reference.url, named_by):
-                self._admit(row.collection, ledger.identifier.identify(reference.url), SITEMAP, row.referrer, row.depth, row.redirects + 1)
+        self._follow_index(row, [each.url for each in sitemap.sitemaps if speaks_for(row.id.url, each.url, named_by)])
         visit.links_count = len(sitemap.entries) + len(sitemap.sitemaps)
         visit.changed = gate.admitted_count > before
         ledger.claimed(row.collection, claims)
 
-    def redirected(self, row: UrlRow, target: str) -> None:
-        """A sitemap or feed is found elsewhere: what is there is read as one too. Each hop halves its priority, so chains end."""
+    def redirect(self, row: UrlRow, target: str) -> None:
+        """Admit what a sitemap or feed redirects to, as one; a feed that a page named must stay in the collection's scope."""
         gate = self._ledger.assignments[row.collection].gate
-        speaks = speaks_for(row.id.url, target, [hostname(row.referrer)] if row.referrer.startswith("http") else [])
-        if not speaks and not gate.takes(target):
-            gate.refused["foreign_sitemap"] += 1
-        elif row.priority > 2.0**-self._ledger.config.fetch.max_redirects:
+        if row.redirects >= MAX_HOPS:
+            gate.refused["sitemap_hops"] += 1
+        elif row.operation == SITEMAP or not row.referrer or gate.takes(target):
             identity = self._ledger.identifier.identify(target)
-            self._admit(row.collection, identity, row.operation, row.referrer, row.depth, row.redirects, row.priority / 2)
+            self._admit(row.collection, identity, row.operation, row.referrer, row.depth, row.redirects + 1)
+
+    def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
+        """Admit the sitemaps that an index names; however it goes on, their number ends."""
+        refused = self._ledger.assignments[row.collection].gate.refused
+        if row.redirects >= MAX_HOPS:
+            refused["sitemap_hops"] += len(sitemaps)
+            return
+        if len(self._indexed) > _COUNTED:
+            self._indexed.clear()
+        key = (row.collection, row.referrer)
+        for url in sitemaps:
+            if self._indexed[key] >= MAX_INDEXED:
+                refused["too_many_sitemaps"] += 1
+                continue
+            identity = self._ledger.identifier.identify(url)
+            self._indexed[key] += self._admit(row.collection, identity, SITEMAP, row.referrer, row.depth, row.redirects + 1)
 
     def settle(self, row: UrlRow, *, changed: bool) -> None:
         """A sitemap or feed was looked at: it waits for its next time, or is done with where nothing is fetched again."""
@@ -134,28 +157,19 @@ class Discovery:
         # In a replay nothing has come to hand yet: what is replayed was asked for on behalf of some collection.
         return queue is not None and (not queue.heads or name in queue.heads or len(self._ledger.assignments) == 1)
 
-    def _admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0, priority: float = 1.0) -> None:
-        """A row for a sitemap or feed, unless there is one. `hops`: the indexes above it."""
+    def _admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0) -> bool:
+        """A row for a sitemap or feed, unless there is one: whether it is new. `hops`: the indexes and redirects above it."""
         ledger = self._ledger
         known = ledger.assignments[name].known
         as_key = identity._replace(url_key=operation_key(identity.url_key, operation))
         try:
             if known.depth(as_key) is not None:
-                return
+                return False
         except KeyError:
-            return
+            return False
         known.put(as_key, depth)
         now_ms = ledger.clock.now_ms()
         ledger.admit(
-            UrlRow(
-                identity,
-                name,
-                depth,
-                operation,
-                state_at=now_ms,
-                first_seen_at=now_ms,
-                referrer=referrer,
-                redirects=hops,
-                priority=priority,
-            )
+            UrlRow(identity, name, depth, operation, state_at=now_ms, first_seen_at=now_ms, referrer=referrer, redirects=hops, priority=1.0)
         )
+        return True

@@ -62,7 +62,9 @@ class Worker:
         observer: Observer | None = None,
         committed: Callable[[int], None] | None = None,
         tick: Callable[[], None] | None = None,
+        longest_wait_ms: int = _OBSERVE_MS,
     ) -> None:
+        """`longest_wait_ms`: how long it may sleep while nothing is due; more where time is simulated."""
         self.ledger = ledger
         self.absorber = Absorber(ledger)
         self.progress = ledger.progress
@@ -76,6 +78,7 @@ class Worker:
         self._observer = observer
         self._committed = committed
         self._tick = tick
+        self._longest_wait_ms = longest_wait_ms
         self._resting: frozenset[str] = frozenset()
         self._paused = False
         self._next_tick = 0
@@ -281,7 +284,7 @@ class Worker:
         self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
 
     def _wait(self) -> list[Exchange]:
-        timeout = _OBSERVE_MS
+        timeout = self._longest_wait_ms
         waits_for_others = self._closed and self._fetcher.active
         due = None if self._full() or self._room() <= 0 or waits_for_others else self._next_time()
         if due is not None:
@@ -289,7 +292,7 @@ class Worker:
         if self._fetcher.active:
             return self._fetcher.wait(timeout)
         if self._closed:
-            timeout = _OBSERVE_MS
+            timeout = self._longest_wait_ms
         if timeout:
             self._fetcher.sleep(timeout, self._stop)
         return []

@@ -22,12 +22,10 @@ from lycosa.page.sitemap_parts import (
     FAULT_TOO_LARGE,
     FAULT_TOO_MANY,
     MAX_BYTES,
-    MAX_INDEX_DEPTH,
     MAX_URLS,
     Sitemap,
     SitemapEntry,
     SitemapKind,
-    SitemapReference,
 )
 from lycosa.page.sitemap_xml import SitemapReader
 from lycosa.page.xml_events import FAULT_ENTITIES, read_events
@@ -87,11 +85,6 @@ def speaks_for(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bo
         return host == hostname(sitemap_url) or host in named_by
     except UrlError:
         return False
-
-
-def references_at(sitemap: Sitemap, depth: int) -> list[SitemapReference]:
-    """The sitemaps to read next; `depth` is the number of indexes above this one (0: named by robots.txt or by the operator)."""
-    return sitemap.sitemaps if depth < MAX_INDEX_DEPTH else []
 
 
 def _plain(payload: bytes, limit: int, sitemap: Sitemap) -> bytes:

@@ -14,9 +14,6 @@ MAX_URLS = 50_000
 MAX_BYTES = 50 * 2**20
 """Bytes of one file after decompression, as the protocol says (52,428,800)."""
 
-MAX_INDEX_DEPTH = 2
-"""An index may name indexes (the protocol says no, big sites do it), and those no further ones."""
-
 MAX_ALTERNATES = 200  # of one address
 MAX_ALL_ALTERNATES = 200_000  # of one file: 50 translations of every page name 2.5 million
 FAULT_NO_SITEMAP = "not_a_sitemap"
