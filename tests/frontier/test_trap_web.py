@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 import pytest
 
 from lycosa.core.records import FOLLOWED_KINDS, Page
-from lycosa.frontier.soft_404 import soft_404_probe
 from lycosa.frontier.traps import PrefixBook
 from lycosa.page.parse import parse_page
 from lycosa.url.indexable import unindexable
@@ -20,7 +19,6 @@ from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
 from tests.servers.synthetic.web import Web
 
 MOST_TRAPPED = 0.05
-PROBED_AT = 3  # pages of a host before its answer to a made-up path is asked for
 
 
 class Crawl:
@@ -68,8 +66,6 @@ class Crawl:
         return allowance.rule
 
     def _visit(self, url: str, path: str, book: PrefixBook) -> Iterator[str]:
-        if book.pages == PROBED_AT and book.probe is None:
-            self._probe(url, path, book)
         answer = self._ask(url)
         if location := answer.header("Location"):
             yield location if location.startswith("http") else url.removesuffix(path) + location
@@ -78,11 +74,6 @@ class Crawl:
             observed = {"simhash": page.simhash, "text_digest": page.text_digest, "text_length": len(page.text)}
             book.observe(path, **observed, title=page.title, text=page.text)
             yield from (link.target for link in page.links if link.kind in FOLLOWED_KINDS)
-
-    def _probe(self, url: str, path: str, book: PrefixBook) -> None:
-        made_up = url.removesuffix(path) + soft_404_probe(_split(url)[0])
-        page = _page(made_up, self._ask(made_up))
-        book.probe = (page.simhash, len(page.text)) if page is not None else (0, 0)
 
     def _ask(self, url: str) -> Answer:
         self.fetched.append(url)

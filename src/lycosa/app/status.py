@@ -7,15 +7,29 @@ from typing import Any
 
 import polars as pl
 
+from lycosa.app.explain_state import known_collection
+from lycosa.app.live import live_status
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import Collection
+from lycosa.core.errors import UsageError
+from lycosa.core.hours import parse_hours
+from lycosa.core.records import UrlState
+from lycosa.crawl.assignment import recrawl_rules
+from lycosa.frontier.recrawl import due_expr
 from lycosa.index.generation import current_generation
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 _MOST_HOSTS = 20
+_STOPPED = "stopped:"
+_FROM_SCHEDULE = ("strategy", "priority", "recrawl", "schedule", "paused", "max_pages")
 
 
-def workspace_status(root: str) -> Mapping[str, object]:
-    """Counts by state, collection, host, language and error; who crawls; how far the index is.
+def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, object]:
+    """Counts by state, collection, host, language and error; what waits and why; who crawls; how far the index is.
+
+    `waiting` counts known URLs by what they wait for: `due` (nothing but their turn), `host_rests`, or the reason of their row.
+    `live` is what a running daemon says of itself, None without one.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -23,12 +37,35 @@ def workspace_status(root: str) -> Mapping[str, object]:
     workspace = Workspace.open(root)
     state = workspace.state()
     tables = LiveTables(workspace, state)
-    urls, pages, visits, hosts = (tables.scan(name) for name in ("urls", "pages", "visits", "hosts"))
-    by_state, by_reason, by_collection, page_facts, by_language, visit_facts, by_status, by_error, host_rows = pl.collect_all(
+    now_ms = (clock or SystemClock()).now_ms()
+    rows, pages, visits, hosts = (tables.scan(name) for name in ("urls", "pages", "visits", "hosts"))
+    urls = rows.filter(pl.col("operation") == "")
+    collections = {
+        name: known_collection(settings, state.counters[f"pages.{name}"]).collection for name, settings in state.settings.items()
+    }
+    (
+        by_state,
+        by_reason,
+        by_collection,
+        by_operation,
+        waiting,
+        due,
+        traps,
+        page_facts,
+        by_language,
+        visit_facts,
+        by_status,
+        by_error,
+        host_rows,
+    ) = pl.collect_all(
         [
             _count(urls, "state"),
             _count(urls.filter(pl.col("reason") != ""), "state", "reason"),
             _count(urls, "collection", "state"),
+            _count(rows.filter(pl.col("operation") != ""), "operation", "state"),
+            _waiting(urls, hosts, now_ms),
+            _due_again(urls, collections, now_ms),
+            hosts.select("traps").explode("traps").drop_nulls().unnest("traps").group_by("name").agg(pl.len(), pl.col("count").sum()),
             pages.group_by("collection").agg(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
             _count(pages, "language"),
             visits.select(
@@ -45,6 +82,7 @@ def workspace_status(root: str) -> Mapping[str, object]:
         ]
     )
     facts = visit_facts.row(0, named=True)
+    due_again = dict(due.iter_rows())
     owner = workspace.owner()
     generation = current_generation(root)
     return {
@@ -53,7 +91,15 @@ def workspace_status(root: str) -> Mapping[str, object]:
         "log_entry": state.head,
         "urls": {"total": int(by_state["number"].sum()), **_pairs(by_state)},
         "reasons": [{"state": kind, "reason": reason, "urls": number} for kind, reason, number in by_reason.iter_rows()],
-        "collections": _collections(by_collection, page_facts),
+        "waiting": _pairs(waiting),
+        "operations": [{"operation": kind, "state": kept, "urls": number} for kind, kept, number in by_operation.iter_rows()],
+        "traps": _traps(traps),
+        "collections": [
+            entry | _schedule(collections.get(str(entry["collection"])), due_again.get(str(entry["collection"])), now_ms)
+            for entry in _collections(by_collection, page_facts)
+        ],
+        "exclusions": sorted(state.exclusions.rules),
+        "live": live_status(root),
         "pages": int(page_facts["pages"].sum()),
         "languages": _pairs(by_language),
         "visits": facts["visits"],
@@ -92,6 +138,48 @@ def _rate(facts: Mapping[str, Any]) -> float | None:
     seconds: float = (facts["last"] - facts["first"]).total_seconds()
     visits: int = facts["visits"]
     return round(visits / seconds, 2)
+
+
+def _waiting(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.LazyFrame:
+    """Known URLs by what they wait for."""
+    resting = hosts.filter((pl.col("host") != "") & (pl.col("not_before").cast(pl.Int64) > now_ms)).select("host_key", rests=True)
+    later = pl.col("not_before").cast(pl.Int64).fill_null(0) > now_ms
+    what = pl.when(later & (pl.col("reason") != "")).then(pl.col("reason")).when(pl.col("rests")).then(pl.lit("host_rests"))
+    known = urls.filter(pl.col("state") == UrlState.KNOWN.value).join(resting, on="host_key", how="left")
+    return _count(known.select(waits_for=what.otherwise(pl.lit("due"))), "waits_for")
+
+
+def _due_again(urls: pl.LazyFrame, collections: Mapping[str, Collection], now_ms: int) -> pl.LazyFrame:
+    """Visited URLs that are due again now, by collection; not of those that are `fresh`, whose schedule the worker solves."""
+    due = pl.lit(None, dtype=pl.Int64)
+    for name, collection in collections.items():
+        if collection.recrawl in ("age", "daily"):
+            due = pl.when(pl.col("collection") == name).then(due_expr(recrawl_rules(collection))).otherwise(due)
+    visited = urls.filter(pl.col("state").is_in([UrlState.VISITED.value, UrlState.GONE.value]))
+    return _count(visited.filter(due <= now_ms), "collection")
+
+
+def _traps(counters: pl.DataFrame) -> list[dict[str, object]]:
+    """By rule: URLs that were not fetched, and parts of hosts that are stopped (counters are per host, `stopped:RULE:PART` for a part)."""
+    rules: dict[str, dict[str, int]] = {}
+    for name, hosts, count in counters.iter_rows():
+        stopped = name.startswith(_STOPPED)
+        rule = name.removeprefix(_STOPPED).partition(":")[0] if stopped else name
+        entry = rules.setdefault(rule, {"urls": 0, "parts": 0})
+        entry["parts" if stopped else "urls"] += hosts if stopped else count
+    return [{"rule": rule, **entry} for rule, entry in sorted(rules.items())]
+
+
+def _schedule(collection: Collection | None, due_again: int | None, now_ms: int) -> dict[str, object]:
+    """What the settings of the last crawl say of order, recrawl and hours."""
+    if collection is None:
+        return {}
+    plain = collection.model_dump(mode="json")
+    try:
+        open_now = parse_hours(collection.schedule).open_at(now_ms)
+    except UsageError:
+        open_now = False
+    return {**{name: plain[name] for name in _FROM_SCHEDULE}, "open_now": open_now and not collection.paused, "due_again": due_again or 0}
 
 
 def _collections(states: pl.DataFrame, pages: pl.DataFrame) -> list[dict[str, object]]:

@@ -33,7 +33,16 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
     rows = [
         ("workspace", status["workspace"]),
         ("running", f"process {running['pid']} ({running['command']}) since {running['since']}" if running else "nobody crawls here now"),
+        *_live(status["live"]),
         ("URLs", f"{urls['total']:,}: " + counts({name: number for name, number in urls.items() if name != "total"})),
+    ]
+    if status["waiting"]:
+        rows.append(
+            ("waiting", counts({"for their turn" if name == "due" else name: number for name, number in status["waiting"].items()}))
+        )
+    if status["operations"]:
+        rows.append(("sitemaps, feeds", counts({f"{each['operation']} {each['state']}": each["urls"] for each in status["operations"]})))
+    rows += [
         ("pages", f"{status['pages']:,}"),
         ("languages", counts(status["languages"])),
         ("fetched", f"{status['visits']:,} exchanges, {format_size(status['bytes'])}"),
@@ -46,42 +55,77 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
         rows.append(("reasons", counts(reasons)))
     if status["refused_links"]:
         rows.append(("links refused", counts(status["refused_links"])))
+    for trap in status["traps"]:
+        stopped = f", {trap['parts']:,} parts of hosts stopped" if trap["parts"] else ""
+        rows.append((f"trap {trap['rule']}", f"{trap['urls']:,} URLs not fetched{stopped}"))
+    if status["exclusions"]:
+        rows.append(("excluded", ", ".join(status["exclusions"])))
     if status["last_visit"]:
         rows.append(("last fetch", f"{status['last_visit']:%Y-%m-%d %H:%M:%S} UTC"))
     if status["pages_per_second"]:
         rows.append(("rate", f"{status['pages_per_second']:,} exchanges a second from first to last"))
-    index = status["index"]
-    behind = (
-        ""
-        if index is None or index["log_entry"] >= status["log_entry"]
-        else f", behind by {status['log_entry'] - index['log_entry']} log entries"
-    )
-    rows.append(
-        (
-            "index",
-            f"{index['documents']:,} documents, generation {index['generation']}{behind}"
-            if index
-            else "none yet: `lycosa index` builds it",
-        )
-    )
+    rows.append(("index", _index(status)))
     for entry in status["collections"]:
-        states = counts(
-            {key: value for key, value in entry.items() if key not in ("collection", "pages", "newest") and isinstance(value, int)}
-        )
-        rows.append((f"collection {entry['collection']}", f"{entry.get('pages', 0):,} pages; URLs: {states}"))
+        rows.append((f"collection {entry['collection']}", _collection(entry)))
     print(table(rows, ""))
-    shown = status["hosts"]["largest"][:hosts]
-    if shown:
-        print(f"\n{status['hosts']['total']:,} hosts; the largest:")
-        print(
-            table(
-                [
-                    (
-                        row["host"],
-                        f"{row['pages']:,} pages, {row['visited']:,} of {row['known']:,} URLs visited, {format_size(row['bytes'])}, "
-                        f"pause {format_duration(row['delay'] or 0)}" + (f", {row['fails']} failures in a row" if row["fails"] else ""),
-                    )
-                    for row in shown
-                ]
+    _print_hosts(status["hosts"], hosts)
+
+
+def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """What a daemon says of this moment."""
+    if live is None:
+        return []
+    rows = [("now", "no worker at this moment")]
+    if "pages" in live:
+        rows = [
+            (
+                "now",
+                f"{live['rate']:,} pages a second; {live['pages']:,} pages since {live['since']}; queue {live['queue']:,}, "
+                f"{live['in_flight']:,} in flight, {live['hosts']:,} hosts; errors {counts(live['errors']) or 'none'}",
             )
-        )
+        ]
+    if live["message"]:
+        rows.append(("  message", live["message"]))
+    resting = [name for name, each in (live.get("collections") or {}).items() if each["resting"]]
+    if resting:
+        rows.append(("  resting", ", ".join(resting)))
+    if live.get("last_commit"):
+        rows.append(("  last commit", f"entry {live['last_commit']['entry']} at {live['last_commit']['at']}"))
+    rows.extend((f"  left out: {name}", reason) for name, reason in (live.get("bad") or {}).items())
+    return rows
+
+
+def _index(status: Mapping[str, Any]) -> str:
+    index = status["index"]
+    if not index:
+        return "none yet: `lycosa index` builds it"
+    behind = status["log_entry"] - index["log_entry"]
+    late = f", behind by {behind} log entries" if behind > 0 else ""
+    return f"{index['documents']:,} documents, generation {index['generation']}{late}"
+
+
+def _collection(entry: Mapping[str, Any]) -> str:
+    states = counts({state: entry.get(state, 0) for state in ("known", "visited", "gone", "excluded")})
+    parts = [f"{entry.get('pages', 0):,} pages; URLs: {states}"]
+    if "strategy" in entry:
+        parts.append(f"{entry['strategy']}, recrawl {entry['recrawl']}, priority {entry['priority']:g}")
+    if entry.get("due_again"):
+        parts.append(f"{entry['due_again']:,} due again")
+    if entry.get("paused"):
+        parts.append("paused")
+    elif entry.get("schedule"):
+        parts.append(f"only {entry['schedule']} UTC ({'now' if entry['open_now'] else 'not now'})")
+    return "; ".join(parts)
+
+
+def _print_hosts(hosts: Mapping[str, Any], most: int) -> None:
+    shown = hosts["largest"][:most]
+    if not shown:
+        return
+    print(f"\n{hosts['total']:,} hosts; the largest:")
+    rows = []
+    for row in shown:
+        pause = f"pause {format_duration(row['delay'] or 0)}" + (f", {row['fails']} failures in a row" if row["fails"] else "")
+        visited = f"{row['visited']:,} of {row['known'] + row['visited']:,} URLs visited"
+        rows.append((row["host"], f"{row['pages']:,} pages, {visited}, {format_size(row['bytes'])}, {pause}"))
+    print(table(rows))

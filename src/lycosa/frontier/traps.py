@@ -3,7 +3,7 @@
 Each group of addresses (`lycosa.frontier.shapes`) of a host has a credit. A page with new text adds to it, one without takes from it; at
 zero the group is stopped. So a group stays open as long as about one page in three says something new, and costs about six fetches if
 none does, after which a rare probe may open it again. Text counts as known where it is nearly that of another page of the group, that
-of any page of the host if the address holds a number or a query, what the host says to a made-up path, or old lines put together anew.
+of any page of the host if the address holds a number or a query, or old lines put together anew.
 A narrow group that has proved itself stays open when a wider one around it is stopped, and a page that is new in a narrow group with
 others is no fault of the wider ones: mirrors under one folder are let live.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from lycosa.frontier.shapes import Shape, shape_of
-from lycosa.frontier.soft_404 import NEAR, is_soft_404, looks_not_found
+from lycosa.frontier.soft_404 import NEAR, looks_not_found
 from lycosa.frontier.trap_group import COST, COST_FIRST, COST_SURE, RICH, START, START_DOUBTED, START_WIDE, Group, PageText, PrefixRule
 from lycosa.url import traps as lexical
 
@@ -86,7 +86,6 @@ class PrefixBook:
     asked: int = 0  # pages observed, and addresses refused
     pages: int = 0  # observed
     has_stopped: bool = False  # a group was stopped, now or earlier: while none was, nothing is refused
-    probe: tuple[int, int] | None = None  # simhash and length of what the host says to a made-up path with status 200
     digests: array[int] = field(default_factory=lambda: array("H", bytes(2 * _FEWEST_DIGESTS)))
 
     def allowance(self, path: str) -> Allowance:
@@ -134,9 +133,7 @@ class PrefixBook:
             return Observation(True)  # the front page is never a trap, whatever else the host answers with it
         not_found: bool | None = None  # whether the title says so; asked when it matters
         rule = ""
-        if self.probe is not None and is_soft_404(simhash, self.probe[0], text_length, self.probe[1], title):
-            rule = PrefixRule.SOFT_404
-        elif repeated and shape.numbered:
+        if repeated and shape.numbered:
             rule = PrefixRule.SAME_TEXT
         elif (shape.query or shape.dated) and text and self._knows_lines(shape, text):
             rule = PrefixRule.EMPTY_CALENDAR if shape.dated else PrefixRule.FACETS
