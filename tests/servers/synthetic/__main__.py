@@ -18,7 +18,7 @@ from tests.servers.synthetic.server import WebServer
 from tests.servers.synthetic.web import Web
 
 
-def main(arguments: list[str]) -> int:
+def options_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.servers.synthetic", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hosts", type=int, default=60)
@@ -31,7 +31,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--pace", type=float, default=1.0, help="latencies are multiplied by it")
     parser.add_argument("--log", type=Path, default=None)
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    options = options_parser().parse_args(arguments)
     server = WebServer(Web(read_plan(options)), addresses=options.addresses, port=options.port, pace=options.pace, log_file=options.log)
     ending = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ending)  # before threads are made, so that only `sigwait` takes them

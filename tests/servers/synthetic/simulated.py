@@ -17,6 +17,7 @@ from lycosa.core.clock import ManualClock
 from lycosa.core.config import FetchSettings
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
+from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.fetch.fields import default_fields, field_lines, head_end
 from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
 from tests.servers.synthetic.request_log import Logged
@@ -111,7 +112,9 @@ class SimulatedFetcher:
         if exchange.error not in (FetchError.DNS, FetchError.CONNECT_REFUSED):
             exchange.request_head = f"GET {target} HTTP/1.1\r\nHost: {match[2]}\r\n".encode("ascii") + head_end(fields)
             exchange.ip = ADDRESS
-            connection = self._connect(host, now)
+            connection, kept = self._connect(host, now)
+            if kept and exchange.error in (FetchError.RESET, FetchError.EMPTY_REPLY):
+                exchange.error, exchange.error_text = FetchError.RESET.value, REPEATED_TEXT
             ended = now + duration
             logged = Logged(host, target, now, ended, exchange.status, connection, answer.retry_after_ms(ended))
         running = _Running(exchange, now + duration, connection, logged)
@@ -170,14 +173,14 @@ class SimulatedFetcher:
             if not running.exchange.error and not running.exchange.truncated:
                 self._idle.setdefault(logged.host, []).append((logged.answered_at_ms, running.connection))
 
-    def _connect(self, host: str, now: int) -> int:
-        """A connection's id: an idle one of that host, or a new one."""
+    def _connect(self, host: str, now: int) -> tuple[int, bool]:
+        """A connection's id, and whether it is an idle one of that host, or new."""
         kept = [each for each in self._idle.pop(host, []) if now - each[0] < _IDLE_MS]
         if not kept:
-            return next(self._connections)
+            return next(self._connections), False
         if kept[:-1]:
             self._idle[host] = kept[:-1]
-        return kept[-1][1]
+        return kept[-1][1], True
 
     def _exchange(self, request: Request, answer: Answer, now: int) -> tuple[Exchange, int]:
         """The exchange, without address and request, and how long it takes: what the client's limits make of an answer."""

@@ -111,6 +111,38 @@ def test_rules_of_a_registrable_domain() -> None:
     assert broken(log, domain_delay_ms=9_993) == [Rule.DOMAIN_DELAY, Rule.DOMAIN_DELAY]
 
 
+def test_places_of_a_registrable_domain() -> None:
+    a, b, c = "a.farm.test", "b.farm.test", "c.farm.test"
+    log = [robots(0, a), robots(2, b), robots(4, c)]  # a.farm.test wants 5 s
+    assert broken(log, domain_places=2) == []
+    assert broken(log, domain_places=1) == [Rule.DOMAIN_PLACES, Rule.DOMAIN_PLACES]
+    assert broken([robots(0, a), robots(2, b), robots(2.5, c)], domain_places=2) == [Rule.DOMAIN_PLACES]
+    assert broken([robots(0, a), robots(2, b), robots(3.02, c)], domain_places=2) == []
+    slow = [robots(0, b), robots(2, c), at(4, host=b, took=3_000), at(5, host=c), robots(6.5, a)]
+    assert broken(slow, domain_places=2) == []
+    assert broken([*slow, at(11, host=c)], domain_places=2) == [Rule.DOMAIN_PLACES]  # b's place rests for 30 s, a's for 5
+
+
+def test_a_registrable_domain_rests_after_it_asked_to() -> None:
+    first, second = "b.farm.test", "c.farm.test"
+    log = [robots(0, first), robots(2, second), at(4, host=first, status=429, retry_after=90_000), at(4.5, host=second)]
+    assert broken(log, domain_rest=True) == []  # both were on their way
+    assert broken([*log, at(60, host=second)]) == []
+    assert broken([*log, at(60, host=second)], domain_rest=True) == [Rule.DOMAIN_REST]
+    assert broken([*log, at(95, host=second)], domain_rest=True) == []
+    long = at(4, host=first, status=503, retry_after=3_600_000)
+    assert broken([*log[:2], long, at(610, host=second)], domain_rest=True) == []  # ten minutes at most
+
+
+def test_what_a_killed_robot_never_saw_binds_it_no_more_than_any_request() -> None:
+    seen, lost = robots(0), at(2, status=503, took=1_000, retry_after=90_000)
+    log = [seen, lost, at(4.1)]
+    assert set(broken(log)) == {Rule.BACKOFF, Rule.COURTESY, Rule.RETRY_AFTER}
+    assert broken(log, unseen=frozenset({lost})) == []
+    assert broken([seen, lost, at(3.5)], unseen=frozenset({lost})) == [Rule.DELAY]
+    assert broken([seen, at(2)], unseen=frozenset({seen})) == [Rule.ROBOTS_UNKNOWN]
+
+
 def test_a_redirected_robots_file_counts_for_the_host_that_it_is_about() -> None:
     log = [robots(0, "two.test"), robots(0.5, status=302), at(0.6, "/robots-of/one.test", host="two.test"), at(2)]
     assert broken(log) == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,20 @@ def test_what_cannot_be_begun_comes_back_at_once() -> None:
     fetcher.start(Request("http://space in host/"))
     assert [exchange.error for exchange in fetcher.wait(0)] == ["unsupported_scheme", "internal"]
     assert fetcher.log == []
+
+
+def test_what_breaks_off_on_a_kept_connection_is_a_reset() -> None:
+    web = Web(WebPlan.calm(hosts=3, pages=60, closing=0.4, failing_share=0.5, fault_window_ms=10_000))
+    clock = SimulatedClock(web.plan.epoch_ms)
+    fetcher = SimulatedFetcher(web, clock)
+    errors = []
+    for url in [url for url in web.real_pages() if web.layout.hosts.by_name(url.split("/")[2]).failure] * 3:  # type: ignore[union-attr]
+        fetcher.start(Request(url))
+        [exchange] = fetcher.wait(60_000)
+        errors.append(exchange.error)
+    assert set(errors) == {"", "empty_reply", "reset"}
+    for before, after in pairwise(errors):  # the connection outlives nothing but a whole answer
+        assert after in (("", "reset") if before == "" else ("", "empty_reply"))
 
 
 def test_stop_gives_back_everything_as_interrupted() -> None:

@@ -1,0 +1,62 @@
+"""Nobody can fault the robot: no host and no registrable domain is asked too soon, whoever is killed when.
+
+What the servers saw is judged, by rules that know nothing of the robot's code (tests/servers/synthetic/politeness.py).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.crawl.polite import KilledRobot, served_web
+from tests.servers.synthetic.politeness import violations
+
+SEED = int(os.environ.get("LYCOSA_POLITE_SEED", "20261121"))
+HARSH = (
+    "window_ms=15000",
+    "fault_window_ms=5000",
+    "size_exponent=0.5",
+    "subdomains=0.4",
+    "closing=0.06",
+    "resetting=0.06",
+    "failing=0.1",
+    "limiting=0.1",
+)
+LOST_MS = 5_000
+"""How long before a kill an answer may have come that the robot took no note of: it reads them in the order of their ends."""
+
+
+@pytest.mark.parametrize(
+    ("hosts", "pages", "kills", "longest_s", "finish"),
+    [
+        (150, 900, 3, 2.5, "8s"),
+        pytest.param(2_000, 12_000, 12, 9.0, "90s", marks=pytest.mark.prove),
+    ],
+)
+def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, longest_s: float, finish: str) -> None:
+    chance = random.Random(SEED)
+    features = [part for feature in HARSH for part in ("--set", feature)]
+    with served_web(tmp_path, "--seed", str(SEED), "--hosts", str(hosts), "--pages", str(pages), *features) as served:
+        robot = KilledRobot(served, tmp_path / "workspace")
+        while len(robot.kills) < kills and robot.kill_in_work(chance, longest_s):
+            pass
+        progress = robot.finish(finish)
+        log = served.requests()
+    unseen, repeated = robot.unseen(log)
+    assert repeated == {}  # each exchange is one request to the server
+    for request in unseen:
+        assert any(request.arrived_at_ms <= kill and request.answered_at_ms >= kill - LOST_MS for kill in robot.kills), request
+    found = violations(log, robot.rules(unseen))
+    asked = {request.host for request in log}
+    statuses = Counter(request.status for request in log)
+    print(
+        f"{len(log):,} requests to {len(asked):,} hosts of {len({served.web.registrable(host) for host in asked}):,} domains, "
+        f"{len(robot.kills)} kills, {len(unseen)} answers lost by them, {len(found)} violations; {dict(statuses)}; {progress['ended']}"
+    )
+    assert Counter(violation.rule.value for violation in found) == {}, found[:5]
+    assert len(robot.kills) == kills
+    assert {200, 302, 304, 404, 429, 503} - {304} <= statuses.keys()
