@@ -37,7 +37,7 @@ _LOOK_EVERY_S = 0.1
 _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
 _RESTART_PAUSE_MS = 1_000
-_NO_ROOM_PAUSE_MS = 10_000
+_NO_ROOM_PAUSE_MS = 3_000
 _INDEX_PAUSE_MS, _LONGEST_INDEX_PAUSE_MS = 10_000, 600_000
 _OF_STOP_TIMEOUT = 0.9
 """Children get this much of run.stop_timeout; then they are killed, so that within the whole of it everything is gone."""
