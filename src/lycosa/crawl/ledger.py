@@ -165,6 +165,18 @@ class Ledger:
         self.cut = None
         self.reserve.refresh(self._claim.state)
 
+    def follow_log(self) -> None:
+        """Read on in the log, while no commit is being written: an idle worker must know of merges before what they replaced is
+        deleted.
+
+        Raises:
+            ClaimLost: somebody else holds the partitions.
+        """
+        before = self._claim.state.head
+        self._claim.check()
+        if self._claim.state.head != before:
+            self.reserve.refresh(self._claim.state)
+
     def look(self) -> None:
         """Read what others wrote to the log: merged files, whose old ones are deleted one day, and exclusions. Not while a commit
         is being written.

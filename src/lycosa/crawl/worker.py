@@ -32,6 +32,7 @@ _OBSERVE_MS = 200
 _IDLE_MS = 10  # something seems due and yet nothing could be begun: look again, but not at once
 _TICK_MS = 1_000
 _LOOK_MS = 10_000  # a worker that commits nothing looks so often for what others wrote to the log
+_FOLLOW_MS = 60_000  # how often an idle worker reads on in the log
 
 Observer = Callable[[Progress], None]
 
@@ -81,8 +82,9 @@ class Worker:
         self._longest_wait_ms = longest_wait_ms
         self._resting: frozenset[str] = frozenset()
         self._paused = False
-        self._next_tick = 0
         self._next_look = clock.monotonic_ms() + _LOOK_MS
+        self._next_tick = 0
+        self._next_look = clock.monotonic_ms() + _FOLLOW_MS
         self._pages_in_flight = 0
         self._moved = True  # whether this turn of the loop began anything
         self._urgent_at = 0  # no urgent task that was there at the last look may start before
@@ -128,6 +130,9 @@ class Worker:
 
     def _ticks(self, now: int) -> None:
         """What others do beside the fetching, once a second."""
+        if self._committing is None and now >= self._next_look:
+            self._next_look = now + _FOLLOW_MS
+            self.ledger.follow_log()
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + _TICK_MS
             self._tick()
