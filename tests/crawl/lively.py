@@ -240,8 +240,9 @@ def assert_nothing_lost(crawl: LivelyCrawl) -> None:
     pages = [str(row["url"]) for row in ask(crawl.workspace, "SELECT url FROM pages")]
     assert len(set(pages)) == len(pages)
     expected = crawl.web.pages(crawl.sent)
-    assert expected - set(pages) == set(), "lost"
-    assert set(pages) - expected == set(), "never named"
+    lost = {url: [row for row in rows if row["url"] == url] for url in expected - set(pages)}
+    assert not lost, f"{len(lost)} lost: {lost}"
+    assert set(pages) <= expected, f"never named: {set(pages) - expected}"
     waiting = {(row["operation"], row["reason"]) for row in rows if row["state"] == "known"}
     assert waiting <= {("sitemap", "scheduled"), ("feed", "scheduled")}, waiting
     assert not list((crawl.workspace / "inbox").glob("*.json"))

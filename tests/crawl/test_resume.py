@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
+from pathlib import Path
 
+import pytest
+
+from lycosa.core.errors import WorkError
+from lycosa.crawl.worker import Limits
+from lycosa.store.claim import Claim
 from tests.crawl.conftest import RunCrawl, ServeWeb, page
+from tests.crawl.sessions import LaterClock, collection, work
 from tests.crawl.test_crawl import assert_counts_add_up
+
+DAY_MS = 86_400_000
 
 
 def many(number: int) -> dict[str, str]:
@@ -35,3 +45,73 @@ def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
     assert crawled.count("pages") == 18
     assert crawled.progress.later == Counter()
     assert_counts_add_up(crawled)
+
+
+def test_a_page_that_moves_for_a_while_keeps_what_it_had(serve: ServeWeb, tmp_path: Path) -> None:
+    """Page, then redirect, then the same page again: asked for by its ETag, the last answer has no body and the page stays."""
+    moved = "location = /a.html { if (-f $document_root/moved) { return 302 /b.html; } }"
+    web = serve(
+        {"/index.html": page("/a.html"), "/a.html": page("/c.html", text="a"), "/b.html": page(text="b"), "/c.html": page()}, extra=[moved]
+    )
+    chosen = collection("default", recrawl="age", max_age="1d")
+    root = web.server.servers[0].root
+    first = work(tmp_path / "w", [(chosen, [web.url()])])
+    assert first.pages() == ["/", "/a.html", "/c.html"]
+    (root / "moved").write_text("")
+    second = work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(2 * DAY_MS))
+    assert second.states()["/a.html"] == ("visited", "redirect")
+    assert second.states()["/b.html"] == ("visited", "")
+    (root / "moved").unlink()
+    mark = web.server.mark()
+    third = work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(4 * DAY_MS))
+    assert {request.uri: request.status for request in web.server.requests(mark)}["/a.html"] == 304
+    assert third.states()["/a.html"] == ("visited", "")
+    assert third.pages() == ["/", "/a.html", "/b.html", "/c.html"]
+    statuses = [row["http_status"] for row in third.rows("visits") if str(row["url"]).endswith("/a.html")]
+    assert sorted(int(str(status)) for status in statuses) == [200, 302, 304]
+    assert [row["pages"] for row in third.rows("hosts")] == [4]
+    assert_counts_add_up(third)
+
+
+def test_an_answer_that_said_unchanged_is_replayed_only_for_who_holds_the_page(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = serve({"/index.html": page(text="home")})
+    chosen = collection("one", recrawl="age", max_age="1d")
+    work(tmp_path / "w", [(chosen, [web.url()])])
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Claim, "commit", full)
+        with pytest.raises(WorkError):
+            work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(2 * DAY_MS))
+    both = [(chosen, [web.url()]), (collection("two"), [web.url()])]
+    crawled = work(tmp_path / "w", both, clock=LaterClock(2 * DAY_MS))
+    assert Counter(str(row["collection"]) for row in crawled.rows("pages")) == Counter(["one", "two"])
+    assert [request.status for request in web.server.requests() if request.uri == "/"] == [200, 304, 200]
+
+
+def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker dies after it was fetched; the host whose file it is has nothing at hand when it is replayed."""
+    other = serve({}, {"/there.txt": "User-agent: *\nDisallow: /1.html\n"})
+    moved = f"location = /robots.txt {{ return 302 {other.url('/there.txt', host=2)}; }}"
+    web = serve({"/index.html": page("/1.html", "/2.html"), "/1.html": page(), "/2.html": page()}, extra=[moved])
+    jobs = [(collection("default"), [web.url(), other.url("/there.txt", host=2)])]
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    work(tmp_path / "w", jobs, limits=Limits(max_pages=0))
+    with monkeypatch.context() as broken:
+        broken.setattr(Claim, "commit", full)
+        with pytest.raises(WorkError):
+            work(tmp_path / "w", jobs)
+    mark = web.server.mark()
+    crawled = work(tmp_path / "w", jobs)
+    assert [request.uri for request in web.server.requests(mark)] == []
+    assert crawled.states()["/1.html"] == ("excluded", "robots")
+    assert "/2.html" in crawled.pages()

@@ -1,0 +1,87 @@
+"""Sessions: what a claim needs before it is made, seeds over several calls, what makes stored links worth another look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.session import REPARSED, look_again, open_session, seeds_of
+from lycosa.core.clock import SystemClock
+from lycosa.core.config import parse_config
+from lycosa.core.errors import ClaimLost, ConfigError, UrlError
+from lycosa.crawl.ledger import Job
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import ServeWeb, page, serve
+from tests.crawl.sessions import collection, work
+
+__all__ = ["serve"]
+
+
+def test_seeds_of_all_calls_each_once() -> None:
+    assert seeds_of({"seeds": ["b", "a"]}, ("c", "a"), ("d",)) == ("b", "a", "c", "d")
+    assert seeds_of({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"delay": "9s"}, False),
+        ({"depth": 3}, True),
+        ({"scope": "any"}, True),
+        ({"deny": ["x"]}, True),
+        ({"seeds": ["http://127.0.0.1/"]}, True),
+        ({"max_pages_per_host": 5}, True),
+        ({"traps": True}, True),
+    ],
+)
+def test_what_makes_stored_links_worth_another_look(change: dict[str, object], expected: bool) -> None:
+    before = collection("default").model_dump(mode="json")
+    after = collection("default", **change).model_dump(mode="json")
+    assert look_again(before, after) is expected
+
+
+def test_a_depth_limit_and_a_newer_parser_always_do() -> None:
+    limited = collection("default", depth=2).model_dump(mode="json")
+    assert look_again(limited, limited)
+    settings = collection("default").model_dump(mode="json")
+    assert look_again(settings | {REPARSED: 1}, settings)
+
+
+def test_a_wrong_exclusion_list_claims_nothing(tmp_path: Path) -> None:
+    rules = tmp_path / "never.txt"
+    rules.write_text("hots example.org\n")
+    workspace = Workspace.open_or_create(str(tmp_path / "w"))
+    config = parse_config("", overrides=(f"crawl.exclusions={rules}",))
+    with pytest.raises(ConfigError):
+        open_session(workspace, config, [Job(collection("default"), ("http://127.0.0.1:1/",))], command="test", clock=SystemClock())
+    assert workspace.state().head == 0
+
+
+def test_a_seed_that_cannot_be_used_is_told_and_the_next_call_goes_on(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve({"/index.html": page("/a.html"), "/a.html": page()})
+    with pytest.raises(UrlError):
+        work(tmp_path / "w", [(collection("default"), [web.url(), "http://127.0.3.1:1/" + "x" * 3_000])])
+    assert work(tmp_path / "w", [(collection("default"), [web.url()])]).pages() == ["/", "/a.html"]
+
+
+def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) -> None:
+    """The first fetches until it looks at the log; what it then holds is taken up by whoever comes next, and committed once."""
+    web = serve({"/index.html": page("/a.html"), "/a.html": page()})
+    workspace = Workspace.open_or_create(str(tmp_path / "w"))
+    jobs = [Job(collection("default"), (web.url(),))]
+    first = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    first.take_up()
+    second = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    with pytest.raises(ClaimLost):
+        first.worker.run()
+    first.close()
+    second.take_up()
+    assert second.worker.progress.replayed == 3
+    second.close()  # and dies before its commit
+    crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
+    assert crawled.pages() == ["/", "/a.html"]
+    assert sorted(web.asked()) == ["/", "/a.html"]
+    ids = [str(row["record_id"]) for row in crawled.rows("visits")]
+    assert len(ids) == len(set(ids)) == 3

@@ -1,0 +1,66 @@
+"""Sessions over several collections, run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from lycosa.app.session import Session, open_session
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import Collection, parse_config
+from lycosa.crawl.ledger import Job
+from lycosa.crawl.worker import Limits
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import Crawled
+
+QUICK = ("crawl.patience=3s", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s")
+
+
+class LaterClock(SystemClock):
+    """The system's clock, some time ahead."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+def collection(name: str, **settings: object) -> Collection:
+    """A collection for made-up pages on loopback: no pause, all media types, no traps."""
+    quick = {"traps": False, "media_types": ["*"], "delay": 0, "courtesy_factor": 0.0, "backoff": "100ms"}
+    return Collection.model_validate({"name": name, **quick, **settings})
+
+
+def work(
+    root: Path,
+    jobs: Iterable[tuple[Collection, Sequence[str]]],
+    *,
+    settings: tuple[str, ...] = (),
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    tick: Callable[[Session], None] | None = None,
+) -> Crawled:
+    """One session of all these collections with their seeds, to the end. `tick` is called once a second."""
+    workspace = Workspace.open_or_create(str(root))
+    sessions: list[Session] = []
+    with workspace.own("test"):
+        session = open_session(
+            workspace,
+            parse_config("", overrides=(*QUICK, *settings)),
+            [Job(chosen, tuple(seeds)) for chosen, seeds in jobs],
+            command="test",
+            clock=clock or SystemClock(),
+            limits=limits,
+            tick=lambda: tick(sessions[0]) if tick else None,
+        )
+        sessions.append(session)
+        try:
+            session.take_up()
+            progress = session.worker.run()
+            while progress.ended == "finished" and session.walk_fallen():
+                progress = session.worker.run()
+            session.claim.release()
+        finally:
+            session.close()
+    return Crawled(root, progress)

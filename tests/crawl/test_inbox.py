@@ -1,0 +1,141 @@
+"""The inbox: URLs that people submit, while a worker runs and while none does."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.session import Session
+from lycosa.core.clock import SystemClock
+from lycosa.core.errors import WorkError
+from lycosa.crawl import inbox
+from lycosa.crawl.inbox import submission
+from lycosa.crawl.worker import Limits
+from lycosa.store.claim import Claim
+from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
+from tests.crawl.sessions import collection, work
+
+SITE = {"/index.html": page("/a.html"), "/a.html": page(text="a"), "/alone.html": page("/behind.html"), "/behind.html": page(text="b")}
+
+
+def now(ahead_s: float = 0) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=ahead_s)).isoformat(timespec="milliseconds")
+
+
+def send(root: Path, name: str, *urls: str, at: str = "", to: str = "default") -> Path:
+    file = root / "inbox" / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(submission(to, urls, at or now()))
+    return file
+
+
+def test_new_urls_are_crawled_and_known_ones_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(SITE)
+    first = run(web.url())
+    assert first.pages() == ["/", "/a.html"]
+    mark = web.server.mark()
+    file = send(first.root, "1", web.url("/alone.html"), web.url("/a.html"), "mailto:x@y", "http://127.0.3.99/")
+    second = run()
+    assert sorted(web.asked(mark)) == ["/a.html", "/alone.html", "/behind.html"]
+    assert second.depths()["/alone.html"] == 0
+    assert second.progress.refused["scheme"] == 1
+    assert second.progress.refused["scope"] == 1
+    assert not file.exists()
+
+
+def test_while_it_runs(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve(SITE)
+    sent: list[Path] = []
+
+    def tick(session: Session) -> None:
+        if not sent:
+            sent.append(send(tmp_path / "w", "1", web.url("/alone.html")))
+        session.inbox.apply()
+
+    crawled = work(tmp_path / "w", [(collection("default", delay="600ms"), [web.url()])], tick=tick)
+    assert crawled.pages() == ["/", "/a.html", "/alone.html", "/behind.html"]
+    assert not sent[0].exists()
+
+
+def test_what_was_visited_since_is_not_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
+    """A kill between the commit's entry and the deletion of the file leaves the file, and so does one before the commit."""
+    web = serve(SITE)
+    sent_at = now(-60)
+    first = run(web.url())
+    mark = web.server.mark()
+    send(first.root, "late", web.url("/a.html"), at=sent_at)
+    run()
+    assert web.asked(mark) == []
+
+
+def test_what_cannot_be_read_is_used_up_once_it_is_settled(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = serve(SITE)
+    first = run(web.url())
+    folder = first.root / "inbox"
+    folder.mkdir()
+    (folder / "half.json").write_text('{"collection": "default", "urls": ["http')
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "text.json").write_text('{"collection": "default", "urls": "http://127.0.3.1/"}')
+    (folder / "odd.json").mkdir()
+    (folder / "note.txt").write_text("not ours")
+    run()
+    assert len(list(folder.iterdir())) == 5  # still being written, as far as we know
+    monkeypatch.setattr(inbox, "SETTLED_MS", 0)
+    (folder / "odd.json").rmdir()
+    second = run()
+    assert second.progress.refused["inbox_unreadable"] == 3
+    assert [file.name for file in folder.iterdir()] == ["note.txt"]
+
+
+def test_other_collections_files_stay_for_them(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(SITE)
+    first = run(web.url())
+    file = send(first.root, "1", web.url("/alone.html"), to="other")
+    assert "/alone.html" not in run().pages()
+    assert file.exists()
+    other = run(web.url(), name="other", depth=0)
+    assert "/alone.html" in other.pages()
+    assert not file.exists()
+
+
+def test_what_was_fetched_and_not_committed_is_taken_up(serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker dies after it fetched what was submitted: the exchange is in its archive, the file still in the inbox."""
+    web = serve(SITE)
+    jobs = [(collection("default"), [web.url()])]
+    work(tmp_path / "w", jobs)
+    file = send(tmp_path / "w", "1", web.url("/alone.html"), web.url("/a.html"))
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Claim, "commit", full)
+        with pytest.raises(WorkError):
+            work(tmp_path / "w", jobs)
+    assert file.exists()
+    mark = web.server.mark()
+    crawled = work(tmp_path / "w", jobs)
+    assert web.asked(mark) == []
+    assert crawled.progress.replayed == 3
+    assert crawled.pages() == ["/", "/a.html", "/alone.html", "/behind.html"]
+    visits = Counter(path_of(str(row["url"])) for row in crawled.rows("visits") if row["kind"] == "page")
+    assert visits == Counter({"/": 1, "/a.html": 2, "/alone.html": 1, "/behind.html": 1})
+    assert not file.exists()
+
+
+def test_what_failed_and_waits_is_tried_at_once(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve({"/index.html": page("/late.html")}, extra=["location = /late.html { if (!-f $document_root/late.html) { return 500; } }"])
+    jobs = [(collection("default"), [web.url()])]
+    first = work(tmp_path / "w", jobs, settings=("fetch.retries=0",))
+    assert first.states()["/late.html"][0] == "known"
+    (web.server.servers[0].root / "late.html").write_text(page(text="there"))
+    mark = web.server.mark()
+    work(tmp_path / "w", jobs, limits=Limits(max_time_ms=2_000))
+    assert web.asked(mark) == []  # it waits for a day
+    send(tmp_path / "w", "1", web.url("/late.html"))
+    crawled: Crawled = work(tmp_path / "w", jobs, clock=SystemClock())
+    assert "/late.html" in crawled.pages()
