@@ -277,7 +277,7 @@ class Ledger:
         rule = self.traps.holds(host, row.id.url)
         if not rule:
             return ""
-        if assignment.suspects < FREE_SUSPECTS:
+        if assignment.suspects < FREE_SUSPECTS and assignment.gate.is_named(row.id.url):
             assignment.suspects += 1
             self.batch.counters[f"suspects.{row.collection}"] += 1
             return ""
