@@ -264,6 +264,7 @@ def _host_rows(hosts: pl.DataFrame, urls: pl.DataFrame, visited: pl.DataFrame) -
         bytes=count * 30_000,
         budget=pl.lit(None),
         traps=pl.lit([], dtype=known["traps"]),
+        **{name: pl.lit(0.0) for name in ("claims_right", "claims_wrong", "claims_missed")},
     )
 
 

@@ -84,7 +84,8 @@ def _main(
 
 def main() -> None:
     """The entry point: errors that Lycosa raises on purpose become one message and an exit code (1 failed, 2 wrong call)."""
-    gc.set_threshold(50_000, 20, 100)  # imports make many objects and no cycles: collecting among them is a tenth of a start
+    # Imports make half a million objects and no cycles: collecting among them is a tenth of a start. What runs long asks for less.
+    gc.set_threshold(700_000, 20, 100)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads start at import, spin idly and have nothing to do here: .06 s
     try:
         app()

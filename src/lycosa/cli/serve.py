@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Annotated
 
 import typer
@@ -20,6 +21,8 @@ def command(
     from lycosa.app.status import workspace_status
     from lycosa.serve.server import run_server
 
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     root = workspace_root(context, workspace)
     require_workspace(root)
     settings = load_config(context, root, overrides).serve

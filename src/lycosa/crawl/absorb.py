@@ -313,7 +313,7 @@ class Absorber:
             queue.latency = observe(queue.latency or remembered(host.latency_ms), max(exchange.first_byte_ms - exchange.connect_ms, 0))
             host.latency_ms = queue.latency.usual_ms
         asked: list[tuple[str, int]] = []
-        crawl_delay_ms = ledger.robots.crawl_delay_ms(task.origin)
+        crawl_delay_ms = ledger.crawl_delay_ms(task.origin, host)
         slower = slow_down(queue.latency) if queue.latency else 1.0
         for name in {*queue.heads, *(row.collection for row in task.rows)} or ledger.assignments:
             wanted = reasons(

@@ -277,7 +277,7 @@ class Ledger:
         rule = self.traps.holds(host, row.id.url)
         if not rule:
             return ""
-        if assignment.suspects < FREE_SUSPECTS:
+        if assignment.suspects < FREE_SUSPECTS and assignment.gate.is_named(row.id.url):
             assignment.suspects += 1
             self.batch.counters[f"suspects.{row.collection}"] += 1
             return ""
@@ -326,6 +326,14 @@ class Ledger:
                 self.robots.load(entry)
                 return True
         return False
+
+    def crawl_delay_ms(self, origin: str, host: HostRow) -> int:
+        """What the origin's robots.txt asks for. It stands in the host's row when it is not at hand: after a resume, or pushed out."""
+        if not self.robots.holds(origin):
+            for entry in host.robots:
+                if entry.origin == origin:
+                    self.robots.load(entry)
+        return self.robots.crawl_delay_ms(origin)
 
     def robots_task(self, origin: str) -> Task:
         return Task(self.identifier.identify(f"{origin}/robots.txt"), (), origin, VisitKind.ROBOTS)

@@ -62,7 +62,12 @@ class RobotsKeeper:
         entry = self._known.get(origin)
         return list(entry.robots.sitemaps()) if entry else []
 
+    def holds(self, origin: str) -> bool:
+        """Whether the origin's file is at hand, expired or not."""
+        return origin in self._known
+
     def crawl_delay_ms(self, origin: str) -> int:
+        """What the origin's file asks for, if it is at hand."""
         entry = self._known.get(origin)
         return (entry.robots.crawl_delay_ms() or 0) if entry else 0
 

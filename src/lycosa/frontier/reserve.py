@@ -454,8 +454,8 @@ class Reserve:
                 asked = limit + extra + 1  # so many of them may be outdated by pending rows
                 for collection, rules in self._rules.items():
                     given: Counter[int] = Counter()
-                    for row in self._shelved(keys, collection, rules, horizon, asked):
-                        given[row.id.host_key] += 1
+                    for row in self._shelved(keys, collection, rules, horizon, asked, extra + 1):
+                        given[row.id.host_key] += self._is_near(row, horizon)
                         if (collection, row.operation, row.id.url_key) not in pending[row.id.host_key]:
                             self._take(row, horizon, taken)
                     more.update((key, collection) for key, number in given.items() if number >= asked)
@@ -473,11 +473,16 @@ class Reserve:
         if due is None:
             return
         earliest = self._earliest_of(row, due)
-        if due <= horizon and earliest == due:
+        if earliest <= horizon and earliest == due:
             taken.setdefault((row.id.host_key, row.collection), []).append(row)
             return
         queue = self.frontier.hosts[row.id.host_key]
         queue.next_due_at = earliest if queue.next_due_at is None else min(queue.next_due_at, earliest)
+
+    def _is_near(self, row: UrlRow, horizon: int) -> bool:
+        """Whether a head may hold a URL now."""
+        due = self.due_at(row)
+        return due is not None and due <= horizon and self._earliest_of(row, due) == due
 
     def _earliest_of(self, row: UrlRow, due_at: int) -> int:
         """When a URL that is due may be fetched as far as its collection's budget goes."""
@@ -494,8 +499,8 @@ class Reserve:
         if rest:
             yield rest, room
 
-    def _shelved(self, keys: list[int], collection: str, rules: RecrawlRules, horizon: int, limit: int) -> Iterator[UrlRow]:
-        """The first rows of each host that are due, then the one that is due next."""
+    def _shelved(self, keys: list[int], collection: str, rules: RecrawlRules, horizon: int, limit: int, far: int) -> Iterator[UrlRow]:
+        """The first rows of each host that are due, then the `far` that are due next."""
         assert self.shelves is not None
         due = due_expr(rules)
         wanted = due.is_not_null() if self.only is None else due.is_not_null() & self.only.condition()
@@ -503,13 +508,20 @@ class Reserve:
         budget = self.budgets.get(collection)
         if budget is not None and not budget.open:  # what the budget holds back comes after what may be fetched
             later = pl.when(pl.col("state") == UrlState.KNOWN).then(due).otherwise(budget.earliest_expr(due))
-            order = [pl.when((due > horizon) | (later > due)).then(later).otherwise(0)]
+            near = (due <= horizon) & (later <= due)
         else:
-            order = [pl.when(due > horizon).then(due).otherwise(0)]
+            later, near = due, due <= horizon
+        order = [pl.when(near).then(0).otherwise(later)]
         order += [-pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64) for name, down in strategy.columns]
         partitions = np.array([self.frontier.hosts[key].row.partition for key in keys], np.uint16)
         frame = self.shelves.urls.rows(
-            partitions, np.array(keys, np.uint64), (pl.col("collection") == collection) & wanted, order=order, limit=limit
+            partitions,
+            np.array(keys, np.uint64),
+            (pl.col("collection") == collection) & wanted,
+            order=order,
+            limit=limit + far,
+            near=near,
+            far=far,
         )
         for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
             yield url_record(row, hostname(row[3]))

@@ -103,18 +103,21 @@ class Shelf:
         *,
         order: Sequence[pl.Expr] = (),
         limit: int | None = None,
+        near: pl.Expr | None = None,
+        far: int = 1,
     ) -> pl.DataFrame:
         """The live rows of these hosts for which `where` holds, at most `limit` a host, the first by `order`.
 
         All columns of the table; hosts come in the order of partition and host key, within a host rows in the given order.
-        `where` and `order` are about live rows: a row that was outranked is never seen by them.
+        `where` and `order` are about live rows: a row that was outranked is never seen by them. Of rows that are not `near` only
+        the first `far` a host are given.
         """
         needed = [*self.table.key, "partition", "host_key"]
-        for expression in (*order, *([] if where is None else [where])):
+        for expression in (*order, *([] if where is None else [where]), *([] if near is None else [near])):
             needed += expression.meta.root_names()
         columns = list(dict.fromkeys(needed))
         found = [
-            self._whole(self._choose(some_places, host_keys[some], columns, where, order, limit))
+            self._whole(self._choose(some_places, host_keys[some], columns, where, order, limit, near, far))
             for some, some_places in self._portions(places(partitions, host_keys))
         ]
         return pl.concat(found) if found else pl.DataFrame(schema=self._schema)
@@ -161,6 +164,8 @@ class Shelf:
         where: pl.Expr | None,
         order: Sequence[pl.Expr],
         limit: int | None,
+        near: pl.Expr | None,
+        far: int,
     ) -> pl.DataFrame:
         """Which rows: file and row numbers, in the order in which they are to be given."""
         reads = []
@@ -178,6 +183,9 @@ class Shelf:
         if where is not None:
             frame = frame.filter(where)
         frame = frame.sort("partition", "host_key", *order, _FILE, _ROW)
+        if near is not None:
+            is_far = ~near.fill_null(False)
+            frame = frame.filter(~is_far | (is_far.cast(pl.UInt32).cum_sum().over("partition", "host_key") <= far))
         if limit is not None:
             frame = frame.group_by("partition", "host_key", maintain_order=True).head(limit)
         return frame.select(_FILE, _ROW)

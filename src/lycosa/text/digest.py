@@ -38,14 +38,15 @@ def simhash(text: str) -> int:
     begins[0] = True
     np.less_equal(data[: size - 1], _SPACE, out=begins[1:])
     begins &= data[:size] > _SPACE
-    begins |= data[:size] >= _THREE_BYTES
-    starts = np.flatnonzero(begins)
+    plain = text.isascii()
+    if not plain:
+        begins |= data[:size] >= _THREE_BYTES
+    starts = begins.nonzero()[0]
     if not len(starts):
         return 0
     windows = np.ndarray((size + WINDOW,), dtype=np.uint64, buffer=data, strides=(1,))  # overlapping: one begins at every byte
     features = windows[starts]
-    wide = np.flatnonzero(data[starts] >= _THREE_BYTES)
-    if len(wide):
+    if not plain and len(wide := (data[starts] >= _THREE_BYTES).nonzero()[0]):
         features[wide] += _mixed(windows[starts[wide] + WINDOW])
     return _majority(_mixed(features))
 

@@ -158,13 +158,13 @@ class LinkResolver:
     """Resolves a page's hrefs against its base URL. Hot path, guarded by `bench/url.py`.
 
     `resolve(href)` is exactly `normalise` of the WHATWG join. `encoding` is the page's character encoding: as in browsers,
-    what is not ASCII in a query is encoded with it.
+    what is not ASCII in a query is encoded with it. `known` holds what `resolve` gave earlier: it may be looked at first.
 
     Raises:
         UrlError: the base is not an absolute http(s) URL.
     """
 
-    __slots__ = ("_codec", "_folder", "_in_folder", "_origin", "base")
+    __slots__ = ("_codec", "_folder", "_origin", "base", "known")
 
     def __init__(self, base_url: str, encoding: str = "utf-8") -> None:
         self.base = base = normalise(base_url)
@@ -172,7 +172,7 @@ class LinkResolver:
         self._folder = path[: path.rindex("/") + 1]
         self._origin = base[: base.index("/", 8)]
         self._codec = codec_for(encoding)
-        self._in_folder = _known.folder(self._folder if self._codec is None else f"{self._codec} {self._folder}")
+        self.known = _known.folder(self._folder if self._codec is None else f"{self._codec} {self._folder}")
 
     def resolve(self, href: str) -> str | Refusal:
         """The absolute, normalised URL, or why it cannot be one. Takes any text, never raises."""
@@ -182,15 +182,15 @@ class LinkResolver:
                 return self._parse(whole)
         if not href:
             return self.base
-        known = self._in_folder.get(href)
-        return known if known is not None else self._first_time(href)
+        result = self.known.get(href)
+        return result if result is not None else self._first_time(href)
 
     def _first_time(self, href: str) -> str | Refusal:
         absolute = href.startswith(("http://", "https://"))
         result = self._plain(href, absolute) or self._parse(href)
         # `?q` and texts the parser may strip to that, or to nothing, depend on the whole base; so does `http:x`.
         if absolute or (href[0] > " " and href[0] != "?" and ":" not in href):
-            _known.remember(self._in_folder, href, result)
+            _known.remember(self.known, href, result)
             if absolute and not isinstance(result, Refusal):
                 slash = href.find("/", 8)
                 if slash > 0 and result.startswith(href[: slash + 1]):

@@ -1,0 +1,111 @@
+"""`lycosa run` and `lycosa add` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.app.daemons import QUICK, collection, daemon, rows, site
+from tests.cli.conftest import Lycosa
+
+HOME = "http://127.0.0.1:9/"
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "says"),
+    [
+        ("", (), "no [[collection]]"),
+        (collection("one", "https://www.debian.org/"), (), "fetch.contact is not set"),
+        (collection("news", HOME) + collection("docs", HOME), ("--collection", "new"), "did you mean 'news'"),
+        (collection("one", "htp:/x"), (), "collection one: 'htp:/x' cannot be used as a URL: scheme"),
+        (collection("one", HOME), ("--set", "run.restart=3"), "did you mean 'restarts'"),
+        (collection("one", HOME), ("--set", "fetch.connect_to=x"), "HOST:PORT:HOST:PORT"),
+        (collection("one", HOME), ("--set", "crawl.exclusions=/nowhere/list"), "exclusion list /nowhere/list cannot be read"),
+    ],
+)
+def test_what_run_refuses(lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], says: str) -> None:
+    (tmp_path / "lycosa.toml").write_text(settings)
+    said = lycosa("-w", str(tmp_path), "run", *arguments)
+    assert said.code == 2, said.err
+    assert says in said.err
+    assert "Traceback" not in said.err
+
+
+def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(lycosa: Lycosa, tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.11", 2, {"hidden.html": "<p>found by nobody"}) as server:
+        home = f"http://127.0.6.11:{server.port}/"
+        with daemon(workspace, QUICK + collection("one", home) + collection("bad", "htp:/x")) as running:
+            running.until_pages(3)
+            second = lycosa("-w", str(workspace), "run")
+            assert second.code == 1
+            assert f"process {running.process.pid} " in second.err
+            said = lycosa("-w", str(workspace), "add", f"{home.removeprefix('http://')}hidden.html", home, "--collection", "one")
+            assert said.code == 0, said.err
+            assert f"2 URLs submitted to collection one; process {running.process.pid} takes them up" in said.out
+            before = time.monotonic()
+            running.until(lambda: [request.uri for request in server.requests()].count("/") == 2)
+            running.until(lambda: "/hidden.html" in [request.uri for request in server.requests()])
+            took = time.monotonic() - before
+            running.until_pages(4)
+            running.until(lambda: not list((workspace / "inbox").glob("*.json")))
+            assert running.stop() == 0, running.errors
+    assert took < 30  # it is seconds; the machine may be busy
+    assert len(rows(workspace, "visits")) == 6  # robots.txt, three pages, one of them again, and the hidden one
+
+
+def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.12", 0, {"hidden.html": "<p>found by nobody"}) as server:
+        home = f"http://127.0.6.12:{server.port}/"
+        workspace.mkdir()
+        (workspace / "lycosa.toml").write_text(QUICK + collection("one", home))
+        said = lycosa("-w", str(workspace), "add", f"{home}hidden.html", "--json")
+        assert said.code == 0, said.err
+        assert said.json["urls"] == [f"{home}hidden.html"]
+        assert said.json["running"] is False
+        document = json.loads((workspace / "inbox" / str(said.json["file"])).read_text())
+        assert (document["collection"], document["urls"]) == ("one", [f"{home}hidden.html"])
+        with daemon(workspace, QUICK + collection("one", home)) as running:
+            running.until_pages(2)
+            assert running.stop() == 0, running.errors
+
+
+def test_what_add_refuses(lycosa: Lycosa, tmp_path: Path) -> None:
+    settings = collection("one", HOME) + collection("two", "http://127.0.0.2/a/x", more='scope = "prefix"\ndrop_parameters = ["utm_*"]')
+    (tmp_path / "list").write_text("host 127.0.0.1\n")
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "lycosa.toml").write_text(f'[crawl]\nexclusions = "{tmp_path}/list"\n{settings}')
+
+    def add(*arguments: str) -> tuple[int, str]:
+        said = lycosa("-w", str(tmp_path / "w"), "add", *arguments)
+        return said.code, said.err
+
+    for arguments, reason in [
+        (("http://127.0.0.2/a/y",), "say which collection with --collection NAME; there are one, two"),
+        (("http://127.0.0.2/a/y", "--collection", "tow"), "there is no collection 'tow'; did you mean 'two'"),
+        (
+            ("http://127.0.0.2/a/y", "http://127.0.0.2/b", "--collection", "two"),
+            "http://127.0.0.2/b is not taken by collection 'two': refused (scope)",
+        ),
+        (("mailto:a@b", "--collection", "two"), "cannot be used as a URL: scheme"),
+        (("http://[", "--collection", "two"), "unparsable"),
+        ((HOME, "--collection", "one"), f"{HOME} is excluded by the operator"),
+    ]:
+        code, err = add(*arguments)
+        assert code == 2, err
+        assert reason in err
+    assert not list((tmp_path / "w").glob("inbox/*"))
+    assert add("http://127.0.0.2/a/y?utm_x=1", "--collection", "two")[0] == 0
+    (file,) = (tmp_path / "w" / "inbox").iterdir()
+    assert json.loads(file.read_text())["urls"] == ["http://127.0.0.2/a/y"]
+
+
+def test_add_without_a_workspace(lycosa: Lycosa, tmp_path: Path) -> None:
+    said = lycosa("-w", str(tmp_path / "none"), "add", HOME)
+    assert said.code == 1
+    assert "is not a workspace" in said.err
+    assert not (tmp_path / "none").exists()
