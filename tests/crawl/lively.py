@@ -150,9 +150,10 @@ class Stirring:
         self.sent.add(number)
 
     def _kill_child(self) -> None:
+        """The one that merges, told by the lock that it holds."""
         with suppress(psutil.Error, ProcessLookupError):
             for child in psutil.Process(self.crawler).children() if self.crawler else ():
-                if any("spawn_main" in part for part in child.cmdline()):
+                if any(file.path.endswith("merge.lock") for file in child.open_files()):
                     child.kill()
                     self.children_killed += 1
 

@@ -62,6 +62,15 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
 
 
+def test_a_child_that_dies_of_something_else_costs_nothing() -> None:
+    exchange = _exchange(page(text="Harmless.").encode())
+    with ChildReader(Reader(1 << 20, "lycosa")) as child:
+        child._child.kill()
+        child._child.join()
+        understood = child(exchange, parse_head(exchange.response_head))
+    assert understood.page is not None
+
+
 @pytest.mark.parametrize("size", [0, 5_000_000])
 def test_a_child_takes_answers_of_any_size(size: int) -> None:
     exchange = _exchange(b"<p>word " * (size // 8) + b"<p>end")

@@ -1,7 +1,7 @@
 """Understanding pages in a child process, for those that may kill the parser.
 
-A worker that died twice without a commit replays its archive through a child: what kills the child, or keeps it busy too
-long, is recorded as `parse_crashed`, and the replay goes on with a new child.
+A worker that died twice without a commit replays its archive through a child: what kills two children, or keeps one busy too
+long, is recorded as `parse_crashed`, and the replay goes on with a new child. One child may die of something else (memory, a kill).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
 from lycosa.crawl.understand import Reader, Understood
 from lycosa.fetch.decode import Headers, parse_head
+
+_CHILDREN_A_PAGE = 2
 
 _SECONDS_A_PAGE = 60
 """Longest time for one page: the slowest page of the hostile server takes under 5 s on one busy core."""
@@ -44,16 +46,21 @@ class ChildReader:
         theirs.close()
 
     def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
-        try:
-            self._pipe.send(replace(exchange, token=None))
-            if self._pipe.poll(_SECONDS_A_PAGE):
-                understood: Understood = self._pipe.recv()
-                return understood
-        except (EOFError, OSError):
-            pass  # the child died of this page
+        for _ in range(_CHILDREN_A_PAGE):
+            try:
+                self._pipe.send(replace(exchange, token=None))
+                if self._pipe.poll(_SECONDS_A_PAGE):
+                    understood: Understood = self._pipe.recv()
+                    return understood
+                self._replace()
+                break
+            except (EOFError, OSError):
+                self._replace()  # it died
+        return Understood(None, FetchError.PARSE_CRASHED)
+
+    def _replace(self) -> None:
         self.close()
         self._start()
-        return Understood(None, FetchError.PARSE_CRASHED)
 
     def close(self) -> None:
         self._pipe.close()
