@@ -24,7 +24,7 @@ from lycosa.core.errors import ArchiveError
 from lycosa.crawl.inbox import submission
 from tests.crawl.conftest import page
 from tests.crawl.kills import LOG_SETTLES_S, LYCOSA, RUN_LIMIT_S, ask, run_json
-from tests.servers.nginx import Server
+from tests.servers.nginx import Nginx, Server
 
 ADDRESSES = ("127.0.3.41", "127.0.3.42")
 LINKED, LISTED, FED, SENT = 40, 30, 10, 30
@@ -187,8 +187,12 @@ def command(crawl: LivelyCrawl, *more: str) -> list[str]:
     return [str(LYCOSA), "-w", str(crawl.workspace), *overrides, "crawl", *seeds, "--delay", "5ms", "--json", "--quiet"]
 
 
-def kill_lively(crawl: LivelyCrawl, *, kills: int, chance: random.Random) -> None:
-    """Crawl with everything going on, killed `kills` times at random moments; then let it come to rest."""
+def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random.Random) -> None:
+    """Crawl with everything going on, killed `kills` times at random moments; then let it come to rest.
+
+    Most moments are counted from the first request of a run, however long a busy machine takes to get there; one in six from
+    the start of the process.
+    """
     with Stirring(crawl.web, crawl.workspace, chance) as stirring:
         while crawl.kills < kills:
             process = subprocess.Popen(
@@ -197,8 +201,10 @@ def kill_lively(crawl: LivelyCrawl, *, kills: int, chance: random.Random) -> Non
                 stderr=subprocess.PIPE,
             )
             stirring.crawler = process.pid
+            if chance.random() < 5 / 6:
+                _await_request(process, server)
             try:
-                _, errors = process.communicate(timeout=chance.uniform(0.3, 4.0))
+                _, errors = process.communicate(timeout=chance.uniform(0.05, 2.0))
             except subprocess.TimeoutExpired:
                 _kill(process, with_children=chance.random() < 0.5)
                 time.sleep(LOG_SETTLES_S)
@@ -211,6 +217,12 @@ def kill_lively(crawl: LivelyCrawl, *, kills: int, chance: random.Random) -> Non
     result = subprocess.run(command(crawl), capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
     assert result.returncode == 0, result.stderr
     assert '"finished"' in result.stdout, result.stdout
+
+
+def _await_request(process: subprocess.Popen[bytes], server: Nginx) -> None:
+    before, deadline = server.mark(), time.monotonic() + RUN_LIMIT_S
+    while server.mark() == before and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def _kill(process: subprocess.Popen[bytes], *, with_children: bool) -> None:

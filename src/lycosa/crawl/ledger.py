@@ -177,16 +177,6 @@ class Ledger:
         if self._claim.state.head != before:
             self.reserve.refresh(self._claim.state)
 
-    def look(self) -> None:
-        """Read what others wrote to the log: merged files, whose old ones are deleted one day, and exclusions. Not while a commit
-        is being written.
-
-        Raises:
-            ClaimLost: somebody else holds the partitions.
-        """
-        self._claim.check()
-        self.reserve.refresh(self._claim.state)
-
     def pending_urls(self, host_key: int) -> Iterator[UrlRow]:
         """The rows of a host's URLs that the tables do not show yet; of two versions the newer comes last."""
         if self.cut is not None:

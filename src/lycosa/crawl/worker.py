@@ -31,8 +31,7 @@ STOP_GRACE_MS = 3_000
 _OBSERVE_MS = 200
 _IDLE_MS = 10  # something seems due and yet nothing could be begun: look again, but not at once
 _TICK_MS = 1_000
-_LOOK_MS = 10_000  # a worker that commits nothing looks so often for what others wrote to the log
-_FOLLOW_MS = 60_000  # how often an idle worker reads on in the log
+_FOLLOW_MS = 60_000  # how often a worker reads on in the log beside its commits: merges, exclusions
 
 Observer = Callable[[Progress], None]
 
@@ -82,7 +81,6 @@ class Worker:
         self._longest_wait_ms = longest_wait_ms
         self._resting: frozenset[str] = frozenset()
         self._paused = False
-        self._next_look = clock.monotonic_ms() + _LOOK_MS
         self._next_tick = 0
         self._next_look = clock.monotonic_ms() + _FOLLOW_MS
         self._pages_in_flight = 0
@@ -335,9 +333,6 @@ class Worker:
             self._await_commit()
         batch, settings = self.ledger.batch, self._config.crawl
         if batch.empty:
-            if self._committing is None and now >= self._next_look:
-                self._next_look = now + _LOOK_MS
-                self.ledger.look()
             return
         if (
             batch.exchanges >= settings.commit_pages
@@ -372,7 +367,6 @@ class Worker:
                 "everything that was fetched is in the archive and will be taken up, nothing is fetched twice"
             ) from error
         self.ledger.committed()
-        self._next_look = self.clock.monotonic_ms() + _LOOK_MS
         self.progress.commits += 1
         if self._committed is not None:
             self._committed(entry)
