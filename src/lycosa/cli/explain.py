@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -88,7 +89,7 @@ def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
     pause = format_duration(clock["delay"] or 0)
     said = f"pause {pause}" + (f" ({clock['decided_by']})" if clock["decided_by"] else "") + f", last asked {_at(clock['last_visit_at'])}"
     rows = [(f"host {host}", said + (f", {clock['fails']} failures in a row" if clock["fails"] else ""))]
-    if clock["not_before"]:
+    if clock["not_before"] and clock["not_before"] > datetime.now(UTC):
         rows.append(("  not before", _at(clock["not_before"])))
     if clock["rules"]:
         rows.append(("  rules", ", ".join(f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])))
