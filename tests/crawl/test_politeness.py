@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.crawl.polite import KilledRobot, served_web, simulated_robot
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
+from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.web import Web
 
 SEED = int(os.environ.get("LYCOSA_POLITE_SEED", "20261121"))
@@ -103,3 +105,39 @@ def test_polite_over_kills_that_take_no_time(tmp_path: Path, hosts: int, kills: 
     assert Counter(violation.rule.value for violation in found) == {}, found[:5]
     assert {200, 302, 404, 503} <= {request.status for request in robot.log}
     assert len(unseen) >= kills
+
+
+@pytest.mark.parametrize(("pages", "seconds"), [(2_000, 30), pytest.param(8_000, 120, marks=pytest.mark.prove)])
+def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> None:
+    """500 hosts, from some hundred pages down to one: each is asked as often as its own pause allows, and at once."""
+    delay_ms, courtesy = 1_000, 10.0
+    web = Web(WebPlan.calm(seed=5, hosts=500, pages=pages, static=1.0))
+    robot = simulated_robot(
+        web, tmp_path / "workspace", "fetch.connections=600", delay="1s", courtesy_factor=courtesy, connections=600, domain_connections=1
+    )
+    robot.collection |= {"seeds": tuple(web.seeds(500)), "scope": "host", "traps": False}
+    start = robot.clock.now_ms()
+    robot.crawl(max_time_ms=seconds * 1_000)
+    end = start + seconds * 1_000
+    by_host: dict[str, list[Logged]] = defaultdict(list)
+    for request in sorted(robot.log, key=lambda each: each.arrived_at_ms):
+        by_host[request.host].append(request)
+    bound = asked = 0.0
+    waits = []
+    for host in web.open_hosts():
+        requests = [request for request in by_host[host.name] if request.arrived_at_ms < end]
+        took = sum(request.answered_at_ms - request.arrived_at_ms for request in requests) / len(requests)
+        cycle = took + max(delay_ms, courtesy * took)
+        bound += min(host.size + 1, seconds * 1_000 / cycle)  # its robots.txt too
+        asked += len(requests)
+        for before, after in pairwise(requests):
+            pause = max(delay_ms, courtesy * (before.answered_at_ms - before.arrived_at_ms))
+            waits.append(after.arrived_at_ms - before.answered_at_ms - pause)
+    waits.sort()
+    print(
+        f"{asked:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to {web.layout.hosts.size(0)} pages: {asked / bound:.3f} "
+        f"of what politeness allows; beyond its pause a host waits {waits[len(waits) // 2]:.0f} ms (median), {waits[-1]:.0f} ms at most"
+    )
+    assert len(by_host) == 500
+    assert asked >= 0.9 * bound
+    assert waits[len(waits) * 99 // 100] <= 20
