@@ -19,7 +19,7 @@ from typing import Any
 
 from lycosa.app import worker_process
 from lycosa.app.index_keeper import IndexKeeper
-from lycosa.app.live import COMMAND, write_live
+from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
 from lycosa.app.log_news import LogNews
 from lycosa.app.planning import Plan, make_plan
@@ -39,7 +39,7 @@ _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
 _RESTART_PAUSE_MS = 1_000
 _NO_ROOM_PAUSE_MS = 3_000
-_OF_STOP_TIMEOUT = 0.9
+_OF_STOP_TIMEOUT = 0.8
 """Children get this much of run.stop_timeout; then they are killed, so that within the whole of it everything is gone."""
 
 
@@ -322,4 +322,5 @@ class Daemon:
         self._worker = self._index.child = None
         with suppress(LycosaError, OSError):
             self._news.tick()
+            self._workspace.storage.remove(FILE)
         self._news.tell_commits()
