@@ -189,11 +189,13 @@ class _Killed(Exception):
 
 
 class _DyingFetcher(SimulatedFetcher):
-    """What it has at the moment of death nobody gets."""
+    """What it has at the moment of death nobody gets. `turns` counts how often it was waited for."""
 
     dies_at = 0
+    turns = 0
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
+        self.turns += 1
         finished = super().wait(timeout_ms)
         if self.dies_at and self._clock.now_ms() >= self.dies_at:
             raise _Killed
@@ -208,13 +210,17 @@ class SimulatedRobot:
     workspace: Path
     clock: SimulatedClock
     log: list[Logged] = field(default_factory=list)
+    turns: int = 0  # of the workers' loops in which something was under way
     settings: tuple[str, ...] = ()
     collection: dict[str, object] = field(default_factory=dict)
 
     def crawl(self, *, die_after_ms: int = 0, max_time_ms: int | None = None) -> Progress | None:
         """A crawl to its end, or for some time, or to a sudden death (then None)."""
         quick = ("crawl.patience=2s", "crawl.commit_pages=400", "crawl.commit_interval=1s", "fetch.connections=200", "fetch.retry_wait=1s")
-        config = parse_config("", overrides=(*quick, "fetch.first_byte_timeout=5s", "fetch.slow_time=4s", *self.settings))
+        # A merge runs in a process of its own, with a clock of its own: to it all that this one wrote is years old.
+        config = parse_config(
+            "", overrides=(*quick, "store.merge_commits=1000", "fetch.first_byte_timeout=5s", "fetch.slow_time=4s", *self.settings)
+        )
         chosen = {
             "scope": "any",
             "delay": f"{DELAY_MS}ms",
@@ -233,6 +239,8 @@ class SimulatedRobot:
             return crawl(order, clock=self.clock, fetcher=fetcher)
         except _Killed:
             return None
+        finally:
+            self.turns += fetcher.turns
 
     def rules(self, unseen: frozenset[Logged]) -> Rules:
         return promises(self.web, unseen)
