@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -119,9 +120,11 @@ def test_children_do_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None
         _, alive = psutil.wait_procs(children, timeout=LIMIT_S)
         assert not alive
         assert live_status(str(workspace)) is None
-    with daemon(workspace, QUICK + collection("one", f"http://127.0.6.4:{server.port}/")) as running:
+    with daemon(workspace, '[run]\nstop_timeout = "2s"\n' + QUICK + collection("one", f"http://127.0.6.4:{server.port}/")) as running:
         running.until(lambda: running.worker)
+        os.kill(running.worker, signal.SIGSTOP)  # it cannot hear: at run.stop_timeout it is killed
         assert running.stop() == 0, running.errors
+        assert "the worker: killed by signal 9 (SIGKILL)" in running.errors
     check(workspace)
 
 
@@ -179,10 +182,10 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def fill(ballast: Path, leave: int) -> None:
-    """Fill the disk but for so many bytes."""
-    status = os.statvfs(ballast.parent)
-    with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(status.f_bavail * status.f_frsize - leave, 4096))
+    """Fill the disk but for so many bytes, while others write to it too."""
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while shutil.disk_usage(ballast.parent).free > leave:
+            file.write(bytes(1 << 16))
 
 
 def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:

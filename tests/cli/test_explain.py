@@ -93,7 +93,7 @@ def test_schedule_pace_and_settings(lycosa: Lycosa, workspace: str, site: Nginx)
     assert "Crawl-delay of its robots.txt" in said
     assert "crawl_delay 200ms, delay 100ms" in said
     assert "server-first, recrawl age" in said
-    assert "at most 50 pages a host" in said
+    assert "5 of 50 pages of the host" in said
     document = lycosa("-w", workspace, "explain", address, "--json").json
     entry = document["collections"][0]  # type: ignore[index]
     assert entry["due_at"] > entry["visited_at"].replace(" ", "T")[:19]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.store.workspace import Workspace
 from tests.cli.conftest import Lycosa
 
 
@@ -62,6 +63,17 @@ def test_a_purge_leaves_no_byte(lycosa: Lycosa, site: str, root: str) -> None:
     assert "The last byte of it is gone" in whole.out
     assert _on_disk(root, b"Moths fly at night") == []
     assert lycosa("-w", root, "status", "--json").json["pages"] == 0
+
+
+def test_beside_a_running_crawl_nothing_is_promised(lycosa: Lycosa, site: str, root: str) -> None:
+    with Workspace.open(root).own("run"):
+        said = lycosa("-w", root, "exclude", "--purge", f"prefix:{site}/eyes")
+    assert said.code == 1
+    assert "may hold rows that it has not committed yet" in said.out
+    assert lycosa("-w", root, "exclude").out == f"excluded  prefix:{site.removeprefix('http://')}/eyes\n"
+    again = lycosa("-w", root, "exclude", "--purge")
+    assert again.code == 0
+    assert "The last byte of it is gone" in again.out
 
 
 def test_wrong_exclusions_change_nothing(lycosa: Lycosa, root: str) -> None:

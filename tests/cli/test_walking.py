@@ -91,7 +91,7 @@ def test_from_all_that_is_unvisited(crawls: Crawls) -> None:
     assert sorted(rest[6:]) == ["a4", "a5", "a6", "old"]
     again = crawls.asked("--from", "unvisited", "--set", "collection.recrawl=age", "--set", "collection.max_age=1s")
     assert again == [], "visited pages rest, whatever their schedule says"
-    assert "index" in crawls.asked("--set", "collection.recrawl=age", "--set", "collection.max_age=1s", "--max-pages", "11")
+    assert "index" in crawls.asked("--set", "collection.recrawl=age", "--set", "collection.max_age=1s", "--max-time", "4s")
 
 
 def test_wrong_starts_say_so(crawls: Crawls, tmp_path: Path) -> None:

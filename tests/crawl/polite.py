@@ -21,12 +21,18 @@ from pathlib import Path
 
 import polars as pl
 
+from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.core.config import Collection, parse_config
+from lycosa.core.records import Exchange
+from lycosa.crawl.progress import Progress
+from lycosa.crawl.worker import Limits
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.kills import LYCOSA
 from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.politeness import Rules
 from tests.servers.synthetic.request_log import Logged, read_log
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
 DELAY_MS, COURTESY, BACKOFF_MS, PLACES = 300, 2.0, 1_000, 2
@@ -56,7 +62,7 @@ address_connections = 256
 """
 
 _STARTS_S = 60.0
-_LOG_SETTLES_S = 0.5  # the server writes its log ten times a second
+_LOG_SETTLES_S = 0.4  # the server writes its log ten times a second
 
 
 @dataclass
@@ -93,6 +99,7 @@ class KilledRobot:
     served: ServedWeb
     workspace: Path
     kills: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)  # of all runs: a stop gives up what takes too long, too
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         self.workspace.mkdir(exist_ok=True)
@@ -103,6 +110,7 @@ class KilledRobot:
 
     def kill_in_work(self, chance: random.Random, longest_s: float) -> bool:
         """Start, let it fetch for a while, kill. False: it ended by itself."""
+        time.sleep(_LOG_SETTLES_S)
         size = self.served.log.stat().st_size
         process = self.start()
         deadline = time.monotonic() + _STARTS_S
@@ -114,6 +122,7 @@ class KilledRobot:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             self.kills.append(time.time_ns() // 1_000_000)
+            self.ends.append(self.kills[-1])
             process.communicate()
             return True
         assert process.returncode == 0, errors
@@ -122,45 +131,123 @@ class KilledRobot:
     def finish(self, max_time: str) -> dict[str, object]:
         """Let it fetch to its end, or for some time."""
         output, errors = self.start("--max-time", max_time).communicate()
+        self.ends.append(time.time_ns() // 1_000_000)
         time.sleep(_LOG_SETTLES_S)
         progress: dict[str, object] = json.loads(output) if output else {}
         assert progress, errors
         return progress
 
     def rules(self, unseen: frozenset[Logged]) -> Rules:
-        """What this robot promises."""
-        return Rules(
-            self.served.web,
-            delay_ms=DELAY_MS,
-            courtesy_factor=COURTESY,
-            backoff_ms=BACKOFF_MS,
-            backoff_statuses=frozenset({429, 502, 503, 504}),
-            domain_places=PLACES,
-            domain_rest=True,
-            unseen=unseen,
-        )
+        return promises(self.served.web, unseen)
 
     def unseen(self, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
-        """The requests that no visit tells of; and by URL how many requests too many fell into the time of one visit."""
-        frame = (
-            LiveTables(Workspace.open(str(self.workspace))).scan("visits").select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms")
-        )
-        visits: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for url, at_ms, duration_ms in frame.collect().sort("fetched_at").iter_rows():
-            visits[url].append((at_ms - CLOCKS_MS, at_ms + duration_ms + CLOCKS_MS))
-        lost = []
-        used: dict[str, set[int]] = defaultdict(set)
-        repeated: dict[str, int] = defaultdict(int)
-        for request in log:
-            url = f"http://{request.host}{request.path}"
-            place = bisect_left(visits[url], (request.arrived_at_ms + 1,)) - 1
-            if place < 0 or visits[url][place][1] < request.arrived_at_ms:
-                lost.append(request)
-            elif place in used[url]:
-                repeated[url] += 1
-            used[url].add(place)
-        return frozenset(lost), dict(repeated)
+        return without_visit(self.workspace, log)
 
 
 CLOCKS_MS = 5
 """How far the robot's and the server's dates of the same moment may lie apart: both are whole milliseconds of one clock."""
+
+
+def promises(web: Web, unseen: frozenset[Logged]) -> Rules:
+    """What the robot of these tests promises."""
+    return Rules(
+        web,
+        delay_ms=DELAY_MS,
+        courtesy_factor=COURTESY,
+        backoff_ms=BACKOFF_MS,
+        backoff_statuses=frozenset({429, 502, 503, 504}),
+        domain_places=PLACES,
+        domain_rest=True,
+        unseen=unseen,
+        left_slack_ms=1_000,  # the machine may be busy with other tests
+    )
+
+
+def without_visit(workspace: Path, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
+    """The requests that no visit tells of; and by URL how many requests too many fell into the time of one visit."""
+    visited = LiveTables(Workspace.open(str(workspace))).scan("visits")
+    frame = visited.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms").collect().sort("fetched_at")
+    visits: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for url, at_ms, duration_ms in frame.iter_rows():
+        visits[url].append((at_ms - CLOCKS_MS, at_ms + duration_ms + CLOCKS_MS))
+    lost = []
+    used: dict[str, set[int]] = defaultdict(set)
+    repeated: dict[str, int] = defaultdict(int)
+    for request in log:
+        url = f"http://{request.host}{request.path}"
+        place = bisect_left(visits[url], (request.arrived_at_ms + 1,)) - 1
+        if place < 0 or visits[url][place][1] < request.arrived_at_ms:
+            lost.append(request)
+        elif place in used[url]:
+            repeated[url] += 1
+        used[url].add(place)
+    return frozenset(lost), dict(repeated)
+
+
+class _Killed(Exception):
+    """The robot dies."""
+
+
+class _DyingFetcher(SimulatedFetcher):
+    """What it has at the moment of death nobody gets. `turns` counts how often it was waited for."""
+
+    dies_at = 0
+    turns = 0
+
+    def wait(self, timeout_ms: int) -> list[Exchange]:
+        self.turns += 1
+        finished = super().wait(timeout_ms)
+        if self.dies_at and self._clock.now_ms() >= self.dies_at:
+            raise _Killed
+        return finished
+
+
+@dataclass
+class SimulatedRobot:
+    """Crawls of a simulated web in one workspace, one after the other, each from where the clock stands."""
+
+    web: Web
+    workspace: Path
+    clock: SimulatedClock
+    log: list[Logged] = field(default_factory=list)
+    turns: int = 0  # of the workers' loops in which something was under way
+    settings: tuple[str, ...] = ()
+    collection: dict[str, object] = field(default_factory=dict)
+
+    def crawl(self, *, die_after_ms: int = 0, max_time_ms: int | None = None) -> Progress | None:
+        """A crawl to its end, or for some time, or to a sudden death (then None)."""
+        quick = ("crawl.patience=2s", "crawl.commit_pages=400", "crawl.commit_interval=1s", "fetch.connections=200", "fetch.retry_wait=1s")
+        # A merge runs in a process of its own, with a clock of its own: to it all that this one wrote is years old.
+        config = parse_config(
+            "", overrides=(*quick, "store.merge_commits=1000", "fetch.first_byte_timeout=5s", "fetch.slow_time=4s", *self.settings)
+        )
+        chosen = {
+            "scope": "any",
+            "delay": f"{DELAY_MS}ms",
+            "courtesy_factor": COURTESY,
+            "backoff": f"{BACKOFF_MS}ms",
+            "connections": 200,
+            "domain_connections": PLACES,
+            "address_connections": 256,
+            **self.collection,
+        }
+        fetcher = _DyingFetcher(self.web, self.clock, config.fetch, record=self.log.append)
+        fetcher.dies_at = self.clock.now_ms() + die_after_ms if die_after_ms else 0
+        limits = Limits(max_time_ms=max_time_ms)
+        order = CrawlOrder(str(self.workspace), config, Collection.model_validate(chosen), tuple(self.web.seeds()), limits, index=False)
+        try:
+            return crawl(order, clock=self.clock, fetcher=fetcher)
+        except _Killed:
+            return None
+        finally:
+            self.turns += fetcher.turns
+
+    def rules(self, unseen: frozenset[Logged]) -> Rules:
+        return promises(self.web, unseen)
+
+    def unseen(self, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
+        return without_visit(self.workspace, log)
+
+
+def simulated_robot(web: Web, workspace: Path, *settings: str, **collection: object) -> SimulatedRobot:
+    return SimulatedRobot(web, workspace, SimulatedClock(web.plan.epoch_ms), settings=settings, collection=collection)

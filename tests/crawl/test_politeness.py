@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.crawl.polite import KilledRobot, served_web
+from tests.crawl.polite import KilledRobot, served_web, simulated_robot
+from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.politeness import violations
+from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.web import Web
 
 SEED = int(os.environ.get("LYCOSA_POLITE_SEED", "20261121"))
 HARSH = (
@@ -29,12 +33,15 @@ HARSH = (
 LOST_MS = 5_000
 """How long before a kill an answer may have come that the robot took no note of: it reads them in the order of their ends."""
 
+BUSY_MS = 2_000
+"""How much later a busy server may read a request that was on its way when the robot died."""
+
 
 @pytest.mark.parametrize(
     ("hosts", "pages", "kills", "longest_s", "finish"),
     [
         (150, 900, 3, 2.5, "8s"),
-        pytest.param(2_000, 12_000, 12, 9.0, "90s", marks=pytest.mark.prove),
+        pytest.param(2_400, 12_000, 12, 9.0, "240s", marks=pytest.mark.prove),
     ],
 )
 def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, longest_s: float, finish: str) -> None:
@@ -49,7 +56,7 @@ def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, l
     unseen, repeated = robot.unseen(log)
     assert repeated == {}  # each exchange is one request to the server
     for request in unseen:
-        assert any(request.arrived_at_ms <= kill and request.answered_at_ms >= kill - LOST_MS for kill in robot.kills), request
+        assert any(request.arrived_at_ms <= end + BUSY_MS and request.answered_at_ms >= end - LOST_MS for end in robot.ends), request
     found = violations(log, robot.rules(unseen))
     asked = {request.host for request in log}
     statuses = Counter(request.status for request in log)
@@ -60,3 +67,90 @@ def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, l
     assert Counter(violation.rule.value for violation in found) == {}, found[:5]
     assert len(robot.kills) == kills
     assert {200, 302, 304, 404, 429, 503} - {304} <= statuses.keys()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "kills", "seed"), [(60, 5, 1), *(pytest.param(150, 25, seed, marks=pytest.mark.prove) for seed in range(4))]
+)
+def test_polite_over_kills_that_take_no_time(tmp_path: Path, hosts: int, kills: int, seed: int) -> None:
+    """In simulated time the next robot begins at the very moment at which the last one died, with answers in its hands."""
+    chance = random.Random(seed)
+    web = Web(
+        WebPlan(
+            seed=seed,
+            hosts=hosts,
+            pages=6 * hosts,
+            window_ms=15_000,
+            fault_window_ms=5_000,
+            size_exponent=0.5,
+            subdomains=0.6,
+            slow=0.1,
+            failing=0.1,
+            limiting=0.1,
+            closing=0.05,
+            resetting=0.05,
+            crawl_delay=0.2,
+            robots_foreign=0.1,
+            traps=0.0,
+        )
+    )
+    robot = simulated_robot(web, tmp_path / "workspace")
+    for _ in range(kills):
+        robot.crawl(die_after_ms=chance.randrange(200, 6_000))
+    robot.crawl(max_time_ms=10_000)
+    unseen, repeated = robot.unseen(robot.log)
+    found = violations(robot.log, robot.rules(unseen))
+    print(f"{len(robot.log):,} requests, {len(unseen)} answers lost, {len(found)} violations, {Counter(each.status for each in robot.log)}")
+    assert repeated == {}
+    assert Counter(violation.rule.value for violation in found) == {}, found[:5]
+    assert {200, 302, 404, 503} <= {request.status for request in robot.log}
+    assert len(unseen) >= kills
+
+
+@pytest.mark.parametrize(("pages", "seconds"), [(2_000, 30), pytest.param(8_000, 120, marks=pytest.mark.prove)])
+def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> None:
+    """500 hosts, from some hundred pages down to one: each is asked as often as its own pause allows, and at once."""
+    delay_ms, courtesy = 1_000, 10.0
+    web = Web(WebPlan.calm(seed=5, hosts=500, pages=pages, static=1.0))
+    robot = simulated_robot(
+        web, tmp_path / "workspace", "fetch.connections=600", delay="1s", courtesy_factor=courtesy, connections=600, domain_connections=1
+    )
+    robot.collection |= {"seeds": tuple(web.seeds(500)), "scope": "host", "traps": False}
+    start = robot.clock.now_ms()
+    robot.crawl(max_time_ms=seconds * 1_000)
+    end = start + seconds * 1_000
+    by_host: dict[str, list[Logged]] = defaultdict(list)
+    for request in sorted(robot.log, key=lambda each: each.arrived_at_ms):
+        by_host[request.host].append(request)
+    bound = asked = 0.0
+    waits = []
+    for host in web.open_hosts():
+        requests = [request for request in by_host[host.name] if request.arrived_at_ms < end]
+        took = sum(request.answered_at_ms - request.arrived_at_ms for request in requests) / len(requests)
+        cycle = took + max(delay_ms, courtesy * took)
+        bound += min(host.size + 1, seconds * 1_000 / cycle)  # its robots.txt too
+        asked += len(requests)
+        for before, after in pairwise(requests):
+            pause = max(delay_ms, courtesy * (before.answered_at_ms - before.arrived_at_ms))
+            waits.append(after.arrived_at_ms - before.answered_at_ms - pause)
+    waits.sort()
+    print(
+        f"{asked:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to {web.layout.hosts.size(0)} pages: {asked / bound:.3f} "
+        f"of what politeness allows; beyond its pause a host waits {waits[len(waits) // 2]:.0f} ms (median), {waits[-1]:.0f} ms at most"
+    )
+    assert len(by_host) == 500
+    assert asked >= 0.9 * bound
+    assert waits[len(waits) * 99 // 100] <= 20
+
+
+def test_few_hosts_at_hand_and_many_files_to_wait_for(tmp_path: Path) -> None:
+    """Hosts are sent back while other hosts' robots.txt files wait for them; the crawl ends, asks everybody, and does not spin."""
+    web = Web(WebPlan(seed=9, hosts=50, pages=150, robots_foreign=0.4, robots_redirecting=0.2, failing=0.2, window_ms=4_000, traps=0.0))
+    robot = simulated_robot(web, tmp_path / "workspace", "crawl.active_hosts=4", "crawl.waiting_urls=100")
+    progress = robot.crawl(max_time_ms=600_000)
+    assert progress is not None
+    assert progress.ended == "finished"
+    assert {host.name for host in web.open_hosts()} <= {request.host for request in robot.log}
+    assert violations(robot.log, robot.rules(frozenset())) == []
+    print(f"{len(robot.log):,} requests, {robot.turns:,} turns, {progress.ended_ms - progress.started_ms:,} ms")
+    assert robot.turns < 8 * len(robot.log)

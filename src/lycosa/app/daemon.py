@@ -17,8 +17,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lycosa.app import index_process, worker_process
-from lycosa.app.live import COMMAND, write_live
+from lycosa.app import worker_process
+from lycosa.app.index_keeper import IndexKeeper
+from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
 from lycosa.app.log_news import LogNews
 from lycosa.app.planning import Plan, make_plan
@@ -38,8 +39,7 @@ _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
 _RESTART_PAUSE_MS = 1_000
 _NO_ROOM_PAUSE_MS = 3_000
-_INDEX_PAUSE_MS, _LONGEST_INDEX_PAUSE_MS = 10_000, 600_000
-_OF_STOP_TIMEOUT = 0.9
+_OF_STOP_TIMEOUT = 0.8
 """Children get this much of run.stop_timeout; then they are killed, so that within the whole of it everything is gone."""
 
 
@@ -62,6 +62,8 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None)
     """
     clock = clock or SystemClock()
     source = Path(order.root) / CONFIGURATION
+    watch = SettingsWatch(clock)
+    watch.watch([str(source)])
     try:
         text = read_text(source)
     except (OSError, UnicodeDecodeError) as error:
@@ -72,13 +74,22 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None)
     plan = make_plan(text, str(source), overrides=order.overrides, chosen=order.collections, before=before)
     workspace = Workspace.open_or_create(order.root)
     with workspace.own(COMMAND, clock) as owner:
-        Daemon(order, workspace, owner, plan, say, clock).run()
+        Daemon(order, workspace, owner, plan, watch, say, clock).run()
 
 
 class Daemon:
     """The supervisor. `run` returns after SIGTERM or SIGINT, when all children are gone."""
 
-    def __init__(self, order: RunOrder, workspace: Workspace, owner: Owner, plan: Plan, say: Callable[[str], None], clock: Clock) -> None:
+    def __init__(
+        self,
+        order: RunOrder,
+        workspace: Workspace,
+        owner: Owner,
+        plan: Plan,
+        watch: SettingsWatch,
+        say: Callable[[str], None],
+        clock: Clock,
+    ) -> None:
         self._order = order
         self._workspace = workspace
         self._owner = owner
@@ -86,10 +97,11 @@ class Daemon:
         self._proven: Plan | None = None  # the last plan that a worker has started with
         self._say = say
         self._clock = clock
-        self._source = Path(workspace.root) / CONFIGURATION
+        self._source = Path(order.root) / CONFIGURATION
         self._since = format_time(clock.now_ms())
         self._mark = PageMark()
-        self._watch = SettingsWatch(self._watched(plan), clock)
+        self._watch = watch
+        watch.watch(self._watched(plan))
         self._news = LogNews(workspace, say, clock)
         self._upkeep = Upkeep(workspace, plan.config, clock)
         self._room = Room(workspace.root, plan.config.run.disk_reserve)
@@ -98,9 +110,7 @@ class Daemon:
         self._worker_at = 0  # start it at this time of the monotonic clock, when there is room
         self._kill_at: int | None = None  # it was asked to stop; from then on it is killed
         self._deaths: deque[int] = deque()
-        self._index: Child | None = None
-        self._index_at = 0
-        self._index_pause = _INDEX_PAUSE_MS
+        self._index = IndexKeeper(workspace.root, say)
         self._trouble = ""  # why there is no worker now
         self._stop = self._reload = False
         self._signals = 0
@@ -137,7 +147,7 @@ class Daemon:
         if self._watch.changed() or self._reload:
             self._read_settings()
         self._look_after_worker(now)
-        self._look_after_index(now)
+        self._index.look(now, self._plan.config.index, room=self._room.enough)
         with suppress(OSError):
             self._upkeep.tick(room=self._room.enough)
         self._news.tick()
@@ -185,8 +195,8 @@ class Daemon:
             self._upkeep.close()
             self._upkeep = Upkeep(self._workspace, plan.config, self._clock)
             self._room = Room(self._workspace.root, plan.config.run.disk_reserve)
-        if plan.config.index != old.config.index and self._index is not None:
-            self._index.terminate()
+        if plan.config.index != old.config.index:
+            self._index.end()
         self._stop_worker()
         self._worker_at = 0
 
@@ -269,26 +279,6 @@ class Daemon:
         self._plan = self._proven
         self._worker_at = now
 
-    # -- the indexer --------------------------------------------------------------------------------------------------
-
-    def _look_after_index(self, now: int) -> None:
-        child = self._index
-        if child is None:
-            if now >= self._index_at and self._room.enough:
-                self._index = Child("index", index_process.follow, self._workspace.root, self._plan.config.index)
-            return
-        child.listen()
-        if child.told(News.WORKING):
-            self._index_pause = _INDEX_PAUSE_MS
-        if child.alive:
-            return
-        self._index = None
-        how = child.end()
-        self._index_at = now + self._index_pause if how else now
-        if how:
-            self._say(f"the indexer died: {how}; it starts again in {format_duration(self._index_pause)}, the crawl goes on")
-            self._index_pause = min(self._index_pause * 2, _LONGEST_INDEX_PAUSE_MS)
-
     # -- room, and what is shown --------------------------------------------------------------------------------------
 
     def _look_at_room(self) -> None:
@@ -296,8 +286,8 @@ class Daemon:
         if self._room.look() == before:
             return
         self._say(self._room.message or "the disk has room again: the crawl goes on")
-        if not self._room.enough and self._index is not None:
-            self._index.terminate()
+        if not self._room.enough:
+            self._index.end()
 
     def _write_live(self) -> None:
         """While there is no worker, say so."""
@@ -317,7 +307,7 @@ class Daemon:
         """Have everybody commit and end, the worker first: the indexer then reads its last commit. Whoever is late is killed."""
         deadline = time.monotonic() + self._plan.config.run.stop_timeout * _OF_STOP_TIMEOUT / 1000
         self._upkeep.close()
-        for child in (self._worker, self._index):
+        for child in (self._worker, self._index.child):
             if child is None:
                 continue
             child.terminate()
@@ -329,7 +319,8 @@ class Daemon:
             how = child.end()
             if how:
                 self._say(f"{'the worker' if child is self._worker else 'the indexer'}: {how}")
-        self._worker = self._index = None
+        self._worker = self._index.child = None
         with suppress(LycosaError, OSError):
             self._news.tick()
+            self._workspace.storage.remove(FILE)
         self._news.tell_commits()

@@ -28,6 +28,9 @@ def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove
         raise UsageError("nothing is excluded here: name a rule, as in `lycosa exclude host:www.example.org`")
     report = purge(workspace, rules) if remove else PurgeReport(exclusion=exclude(workspace, rules))
     pending = [*report.pending]
+    owner = workspace.owner()
+    if remove and owner is not None:
+        pending.append(("tables", f"process {owner.pid} ({owner.command}) crawls here and may hold rows that it has not committed yet"))
     documents = _drop_from_index(root, config, pending)
     return {
         "rules": workspace.state().exclusions.rules,

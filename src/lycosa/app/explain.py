@@ -47,11 +47,16 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
     state = workspace.state()
     tables = LiveTables(workspace, state)
     plain = normalise(url if "://" in url else f"http://{url}")
-    collections = {name: known_collection(settings, state.counters[f"pages.{name}"]) for name, settings in state.settings.items()}
-    candidates = {plain, *(Rules(known.collection).apply(plain) for known in collections.values())}
+    settings = state.settings
+    candidates = {plain, *(Rules(known_collection(each, 0).collection).apply(plain) for each in settings.values())}
     rows = tables.scan("urls").filter(pl.col("url").is_in(list(candidates))).collect()
     known_url = str(rows["url"][0]) if rows.height else plain
     identity = Identifier(domains, workspace.partitions).identify(known_url)
+    domain = domains.registrable(identity.host)
+    collections = {
+        name: known_collection(each, state.counters[f"pages.{name}"], *_held_pages(tables, name, identity, domain))
+        for name, each in settings.items()
+    }
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
     excluded = Excluded(file, domains, state)
     entries = [
@@ -66,7 +71,6 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
     host = tables.scan("hosts").filter(pl.col("host") == identity.host).collect()
     robots = robots_facts(host, known_url, config.fetch.user_agent)
     working = [collections[name].collection for name in collections if not rows.height or name in set(rows["collection"])]
-    domain = domains.registrable(identity.host)
     return {
         "url": known_url,
         "given": url,
@@ -81,7 +85,6 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
             clock_facts(row, _domain_row(tables, domain), _last_visit(tables, identity), working, robots.get("crawl_delay_ms") or 0)
             for row in host.to_dicts()
         ],
-        "domain_pages": _domain_pages(tables, domain),
         "visits": tables.scan("visits")
         .filter(here & (pl.col("url") == known_url))
         .sort("fetched_at")
@@ -120,10 +123,13 @@ def _domain_row(tables: LiveTables, domain: str) -> dict[str, Any] | None:
     return rows.row(0, named=True) if rows.height else None
 
 
-def _domain_pages(tables: LiveTables, domain: str) -> int:
-    """Pages ever committed of all hosts of a registrable domain."""
-    rows = tables.scan("hosts").filter((pl.col("host") != "") & (pl.col("registrable_domain") == domain))
-    return int(rows.select(pl.col("pages").sum()).collect().item() or 0)
+def _held_pages(tables: LiveTables, collection: str, identity: UrlId, domain: str) -> tuple[int, int]:
+    """Pages that a collection holds of the URL's host, and of all hosts of its registrable domain: what budgets count."""
+    hosts = tables.scan("hosts").filter((pl.col("host") != "") & (pl.col("registrable_domain") == domain)).select("host_key")
+    held = (pl.col("collection") == collection) & (pl.col("operation") == "") & (pl.col("text_digest").fill_null(0) != 0)
+    pages = tables.scan("urls").filter(held).join(hosts, on="host_key", how="semi").group_by("host_key").len().collect()
+    by_host = dict(pages.iter_rows())
+    return by_host.get(identity.host_key, 0), sum(by_host.values())
 
 
 def _last_visit(tables: LiveTables, identity: UrlId) -> dict[str, Any] | None:

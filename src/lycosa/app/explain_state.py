@@ -38,7 +38,7 @@ _REASONS = {
     "redirect": "it redirects",
     "host_budget": "the host's page budget is used up; looked at again in some days",
     "domain_budget": "the registrable domain's page budget is used up; looked at again in some days",
-    "prefix_share": "its part of the site has its share of the host's page budget; looked at again in some days",
+    "prefix_budget": "its part of the site has its share of the host's page budget; looked at again in some days",
     "scheduled": "read again and again, as often as it brings something new",
 }
 _SETTINGS = (
@@ -50,23 +50,26 @@ _TIMES = ("not_before", "visited_at", "state_at", "first_seen_at", "captured_at"
 
 @dataclass(slots=True, frozen=True)
 class Known:
-    """A collection as the log recorded it, its seeds, and the pages that it ever added."""
+    """A collection as the log recorded it, its seeds, and the pages that it holds: in all, of the URL's host and registrable domain."""
 
     collection: Collection
     seeds: tuple[str, ...]
     pages: int = 0
+    host_pages: int = 0
+    domain_pages: int = 0
 
 
-def known_collection(settings: Mapping[str, Any], pages: int) -> Known:
+def known_collection(settings: Mapping[str, Any], pages: int, host_pages: int = 0, domain_pages: int = 0) -> Known:
     """From the settings of the latest claim."""
     fields = {name: value for name, value in settings.items() if name in Collection.model_fields}
-    return Known(Collection.model_validate(fields), tuple(settings.get("seeds", ())), pages)
+    return Known(Collection.model_validate(fields), tuple(settings.get("seeds", ())), pages, host_pages, domain_pages)
 
 
 def settings_facts(known: Known) -> dict[str, Any]:
     """The settings that decide over order, pace and budget; durations as text."""
     plain = known.collection.model_dump(mode="json")
-    return {name: plain[name] for name in _SETTINGS if name in plain} | {"pages": known.pages}
+    counts = {"pages": known.pages, "host_pages": known.host_pages, "domain_pages": known.domain_pages}
+    return {name: plain[name] for name in _SETTINGS if name in plain} | counts
 
 
 def row_facts(row: Mapping[str, Any], known: Known | None, domains: Domains) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class Child:
             self._process.start()
         theirs.close()
         self.reports: list[Report] = []
+        self._asked = False
 
     @property
     def pid(self) -> int:
@@ -75,6 +76,8 @@ class Child:
         return not self.alive
 
     def terminate(self) -> None:
+        """Ask it to end."""
+        self._asked = True
         self._process.terminate()
 
     def kill(self) -> None:
@@ -88,6 +91,8 @@ class Child:
         code = self._process.exitcode or 0
         self._process.close()
         said = next((report.text for report in reversed(self.reports) if report.news is not News.WORKING), "")
+        if code == -signal.SIGTERM and self._asked:
+            return ""  # it had not come so far as to hear of it in its own way
         if code < 0:
             return f"killed by {_signal_name(-code)}"
         return said or (f"exit code {code}" if code else "")

@@ -10,37 +10,35 @@ from lycosa.core.clock import Clock
 
 LOOK_EVERY_MS = 1_000
 
-_Signature = tuple[tuple[str, int, int, int], ...]
+_Signature = tuple[int, int, int]
 
 
 class SettingsWatch:
     """Looks at files once a second. A change counts when two looks in a row found the same: not while a file is being written."""
 
-    def __init__(self, paths: Iterable[str], clock: Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._next_look = 0
-        self.watch(paths)
+        self._known: dict[str, _Signature] = {}
+        self._seen: dict[str, _Signature] = {}
 
     def watch(self, paths: Iterable[str]) -> None:
-        """Watch these files; as they stand now they are known."""
-        self._paths = tuple(paths)
-        self._known = self._seen = self._signature()
+        """Watch these files and no others. One that was not watched before is known as it stands: call this before reading it."""
+        self._known = {path: self._known.get(path) or _look(path) for path in paths}
+        self._seen = {}
 
     def changed(self) -> bool:
-        """Whether they have changed since `watch`, or since the last time that this was said. Call it as often as you like."""
+        """Whether a file has changed since it was known, or since the last time that this was said. Call it as often as you like."""
         now = self._clock.monotonic_ms()
         if now < self._next_look:
             return False
         self._next_look = now + LOOK_EVERY_MS
-        signature = self._signature()
-        settled = signature != self._known and signature == self._seen
-        self._seen = signature
+        seen = {path: _look(path) for path in self._known}
+        settled = seen != self._known and seen == self._seen
+        self._seen = seen
         if settled:
-            self._known = signature
+            self._known = seen
         return settled
-
-    def _signature(self) -> _Signature:
-        return tuple(_look(path) for path in self._paths)
 
 
 def read_text(path: Path) -> str:
@@ -48,9 +46,9 @@ def read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _look(path: str) -> tuple[str, int, int, int]:
+def _look(path: str) -> _Signature:
     try:
         status = os.stat(path)
     except OSError:
-        return path, 0, 0, 0
-    return path, status.st_mtime_ns, status.st_size, status.st_ino
+        return 0, 0, 0
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -14,7 +14,7 @@ import polars as pl
 from lycosa.app.session import Session
 from lycosa.core.config import Collection
 from lycosa.core.errors import Exclusion, UsageError
-from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow, UrlState
+from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlId, UrlRow, UrlState
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.resume import stored_rows
 from lycosa.frontier.frontier import Order
@@ -112,7 +112,7 @@ class Walk:
             for target, is_redirect, source_key, source in links.iter_rows():
                 for identity in assignment.gate.extend(source_key, (target,), 0 if is_redirect else 1):
                     reached.append(identity.url_key)
-                    if assignment.known.depth(identity) is None:
+                    if not _is_known(assignment, identity):
                         depth = assignment.known.depth(ledger.identifier.identify(source)) or 0
                         assignment.gate.admit(target, depth + (not is_redirect), now_ms, referrer=source)
         return reached
@@ -155,3 +155,10 @@ class Walk:
             return (sign * (reach.distance(row.id.url_key) or 0),)
 
         frontier.reorder(name, Order(replace(order.strategy, rank=rank), order.priority))
+
+
+def _is_known(assignment: Assignment, identity: UrlId) -> bool:
+    try:
+        return assignment.known.depth(identity) is not None
+    except KeyError:
+        return True  # another URL has its key: it is never admitted

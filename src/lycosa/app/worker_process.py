@@ -129,24 +129,26 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
         committed=committed,
         tick=lambda: _call(ticks),
     )
+    done = False
     try:
         absorber = session.worker.absorber
         assert isinstance(absorber.understand, Reader)
         absorber.understand = MarkingReader(absorber.understand, mark)
         watch = Watch(session, order, clock, last)
         watch.write("taking up what is stored")
-        try:
-            session.take_up()
-        except SystemExit:
-            session.claim.release()
-            raise
+        session.take_up()
         stopping.worker = session.worker
         tell(News.WORKING)
         ticks += [session.inbox.apply, watch.tick]
         session.worker.run()
-        session.claim.release()
+        done = True
+    except SystemExit:
+        done = True
+        raise
     finally:
-        session.close()
+        session.close()  # waits for a commit that is being written
+        if done:
+            session.claim.release()
 
 
 class Watch:

@@ -27,18 +27,20 @@ def command(
     if json_output:
         print_json(report)
     else:
-        _print(report)
+        _print(report, listing=not rules)
     if purge and report["pending"]:
         raise typer.Exit(1)
 
 
-def _print(report: Mapping[str, Any]) -> None:
+def _print(report: Mapping[str, Any], *, listing: bool) -> None:
     rows = [("excluded", ", ".join(report["rules"]))]
     if report["purged"]:
         removed = counts(report["rows"]) or "no rows"
         rows.append(("deleted", f"{removed}; {report['records']:,} archived records; {format_size(report['bytes_deleted'])} in all"))
-    rows.extend(("still there", f"{where}: {why}") for where, why in report["pending"])
+    rows.extend(("not yet", f"{where}: {why}") for where, why in report["pending"])
     print(table(rows, ""))
+    if listing and not report["purged"]:
+        return
     if not report["purged"]:
         print("\nIt is not fetched, found or shown any more, and still on disk. To delete it: the same command with --purge")
     elif not report["pending"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -36,7 +37,7 @@ def _print(facts: Mapping[str, Any]) -> None:
     if facts["exclusion"]:
         rows.append(("excluded by", facts["exclusion"]))
     for entry in facts["collections"]:
-        rows.extend(_collection(entry, facts["domain_pages"]))
+        rows.extend(_collection(entry))
     robots = facts["robots"]
     rows.append(("robots.txt", robots["says"] + (f", by {robots['by']}" if robots.get("by") else "")))
     for clock in facts["host_clock"]:
@@ -45,7 +46,7 @@ def _print(facts: Mapping[str, Any]) -> None:
     print(table(rows, ""))
 
 
-def _collection(entry: Mapping[str, Any], domain_pages: int) -> list[tuple[str, str]]:
+def _collection(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a collection knows of the URL."""
     name = entry["collection"] + (f" ({entry['operation']})" if entry.get("operation") else "")
     rows = [(f"in {name}", f"{entry['state'] or 'not known'}: {entry['why']}")]
@@ -62,11 +63,11 @@ def _collection(entry: Mapping[str, Any], domain_pages: int) -> list[tuple[str, 
     if "scope_says" in entry:
         rows.append(("  scope", entry["scope_says"]))
     if "settings" in entry:
-        rows.append(("  settings", _settings(entry["settings"], domain_pages)))
+        rows.append(("  settings", _settings(entry["settings"])))
     return rows
 
 
-def _settings(settings: Mapping[str, Any], domain_pages: int) -> str:
+def _settings(settings: Mapping[str, Any]) -> str:
     parts = [settings["strategy"], f"recrawl {settings['recrawl']}", f"priority {settings['priority']:g}"]
     if settings["paused"]:
         parts.append("paused")
@@ -75,11 +76,11 @@ def _settings(settings: Mapping[str, Any], domain_pages: int) -> str:
     if settings["max_pages"] is not None:
         parts.append(f"{settings['pages']:,} of {settings['max_pages']:,} pages")
     if settings["max_pages_per_host"] is not None:
-        parts.append(f"at most {settings['max_pages_per_host']:,} pages a host")
+        parts.append(f"{settings['host_pages']:,} of {settings['max_pages_per_host']:,} pages of the host")
         if settings["max_prefix_share"] < 1:
             parts.append(f"at most {settings['max_prefix_share']:.0%} of them in one folder")
     if settings["max_pages_per_domain"] is not None:
-        parts.append(f"{domain_pages:,} of {settings['max_pages_per_domain']:,} pages of the domain")
+        parts.append(f"{settings['domain_pages']:,} of {settings['max_pages_per_domain']:,} pages of the domain")
     return ", ".join(parts)
 
 
@@ -88,7 +89,7 @@ def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
     pause = format_duration(clock["delay"] or 0)
     said = f"pause {pause}" + (f" ({clock['decided_by']})" if clock["decided_by"] else "") + f", last asked {_at(clock['last_visit_at'])}"
     rows = [(f"host {host}", said + (f", {clock['fails']} failures in a row" if clock["fails"] else ""))]
-    if clock["not_before"]:
+    if clock["not_before"] and clock["not_before"] > datetime.now(UTC):
         rows.append(("  not before", _at(clock["not_before"])))
     if clock["rules"]:
         rows.append(("  rules", ", ".join(f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])))

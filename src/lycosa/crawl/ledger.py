@@ -119,6 +119,7 @@ class Ledger:
         self.in_flight: dict[int, tuple[UrlRow, ...]] = {}
         self.budgets = PageBudgets(collections, lambda: self.reserve.shelves, self.pending_urls)
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
+        self.unfinished: Callable[[], bool] = lambda: False  # asked before a crawl ends: whether something may still become due
         self.linked: Callable[[str, UrlId], None] | None = None  # told of links to known URLs, where they may make them due
         self._claim = claim
         self._info = info

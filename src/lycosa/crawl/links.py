@@ -20,6 +20,7 @@ from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
 from lycosa.url.scope import Admission
+from lycosa.url.traps import without_session
 
 _CACHED_LINKS = 100_000
 _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
@@ -139,12 +140,14 @@ class LinkGate:
         found = []
         for target in targets:
             url = self._rules.apply(target)
-            if self._admission.refuse(url) is None:
-                identity = self._identifier.identify(url)
-                if self.reach.put(identity.url_key, distance + step):
-                    found.append(identity)
-                    if self._is_known(identity):
-                        self.reach.wake(identity.host_key)
+            # A session id is left out of a new link, and stands in what an older call admitted.
+            for form in {url, without_session(url)} if self._collection.traps else (url,):
+                if self._admission.refuse(form) is None:
+                    identity = self._identifier.identify(form)
+                    if self.reach.put(identity.url_key, distance + step):
+                        found.append(identity)
+                        if self._is_known(identity):
+                            self.reach.wake(identity.host_key)
         return found
 
     def _is_known(self, identity: UrlId) -> bool:

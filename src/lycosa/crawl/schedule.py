@@ -95,8 +95,10 @@ class Schedule:
         self._changes: tuple[str, BinaryIO] | None = None
         self._renewing: Iterator[None] | None = None
         self._resumed: bool | None = None  # whether there were visited pages at the start
+        self._ranking = False
         self._next_look_up = 0
         ledger.linked = self.linked
+        ledger.unfinished = self.unfinished
         for name in ledger.assignments:
             rules = ledger.reserve.rules_of(name)
             if rules is not None and rules.policy is Policy.FRESH:
@@ -129,10 +131,25 @@ class Schedule:
             self._write(*self._changes)
         elif self._renewing is not None:
             self._renew()
-        elif (ranked := self._ranker.take()) is not None:
-            self._apply(ranked, now, now_ms)
-        elif not self._ranker.busy:
+        elif self._ranking:
+            ranked = self._ranker.take()
+            self._ranking = ranked is None and self._ranker.busy
+            if ranked is not None:
+                self._apply(ranked, now, now_ms)
+        else:
             self._rank_next(now)
+
+    def unfinished(self) -> bool:
+        """Asked before a crawl ends because nothing is due: does what was put off, and says whether something may still become due
+        by it."""
+        for name in self._linked:
+            if self._look_up(name):
+                return True
+        if not self._plans:
+            return False
+        first = self._ledger.progress.states[UrlState.VISITED] > 0 if self._resumed is None else self._resumed
+        unranked = first and any(plan.ranked_at is None for plan in self._plans.values())
+        return unranked or self._ranking or self._changes is not None or self._renewing is not None
 
     # -- ranking ------------------------------------------------------------------------------------------------------
 
@@ -146,6 +163,7 @@ class Schedule:
                 due = grown or now - plan.ranked_at >= self._interval_ms
             if due:
                 plan.ranked_at, plan.pages = now, max(visited, 1)
+                self._ranking = True
                 self._ranker.start(name, plan.rules)
                 return
 
@@ -206,22 +224,25 @@ class Schedule:
         if len(linked.identities) >= _MOST_LINKED:
             self._look_up(collection)
 
-    def _look_up(self, collection: str) -> None:
-        """Ask about all links since the last time, and queue what is old enough."""
+    def _look_up(self, collection: str) -> bool:
+        """Ask about all links since the last time, and queue what is old enough: whether there was any."""
         linked = self._linked[collection]
         missing = []
+        queued = False
         for identity in linked.identities.values():
             row = self._ledger.find(collection, identity)
             if row is None:
                 missing.append(identity)
             else:
-                self._judge(linked, row, waiting=self._waits(row))
+                queued |= self._judge(linked, row, waiting=self._waits(row))
         linked.identities.clear()
         for row in self._ledger.reserve.stored(missing):
             if row.collection == collection and not row.operation:
-                self._judge(linked, row, waiting=False)
+                queued |= self._judge(linked, row, waiting=False)
+        return queued
 
-    def _judge(self, linked: _Linked, row: UrlRow, *, waiting: bool) -> None:
+    def _judge(self, linked: _Linked, row: UrlRow, *, waiting: bool) -> bool:
+        """Whether a row is queued now."""
         rules, now_ms = linked.rules, self._clock.now_ms()
         action = on_link(
             rules, state=row.state, visited_at=row.visited_at, not_before=row.not_before, fails=row.fails, now=now_ms, waiting=waiting
@@ -235,6 +256,7 @@ class Schedule:
             linked.young.clear()
         settled = action is LinkAction.ONLY_REFERRER and row.state == UrlState.VISITED
         linked.young[row.id.url_key] = (row.visited_at if settled else now_ms) + rules.max_age_ms
+        return action is LinkAction.QUEUE
 
     def _waits(self, row: UrlRow) -> bool:
         ledger = self._ledger

@@ -149,7 +149,9 @@ class Worker:
         if self._fetcher.active or self._forever:
             return ""
         due = self._next_time()
-        return "finished" if due is None or due > now + self._config.crawl.patience else ""
+        if (due is not None and due <= now + self._config.crawl.patience) or self.ledger.unfinished():
+            return ""
+        return "finished"
 
     def _next_time(self) -> int | None:
         """When something may be due at the earliest: a page, or a robots.txt whose host rests."""

@@ -14,6 +14,7 @@ from lycosa.frontier.change_rate import DAY_MS
 PERIOD_MS = 600_000
 """What is not used in ten minutes is lost, and when everything is used up it stays shut for as long."""
 
+_PATIENCE_MS = 60_000  # those that waited longest may be gone, or rest with their hosts: then it is the others' turn
 _OPEN = 1 << 62
 _SHUT = -1
 _MOST_REFUSED = 200_000  # due times remembered, 8 bytes and an object each
@@ -32,6 +33,7 @@ class Budget:
         self._counted_at = now_ms
         self._bar = _OPEN  # what is due later is held
         self._opens_at = 0
+        self._turned_at = now_ms
         self._refused: list[int] = []
         self._began_at = now_ms
         self.spent = 0
@@ -55,9 +57,13 @@ class Budget:
 
     def turn(self, now_ms: int) -> None:
         """Open again when it is time: for those that have waited longest, or for all."""
-        if self._bar == _OPEN or now_ms < self._opens_at:
+        if self._bar == _OPEN:
             return
         self._count(now_ms)
+        idle = self._bar != _SHUT and self._tokens >= self._most and now_ms - self._turned_at >= _PATIENCE_MS
+        if now_ms < self._opens_at and not idle:
+            return
+        self._turned_at = now_ms
         room = max(int(self._tokens), 1)
         if len(self._refused) <= room:
             self._refused.clear()

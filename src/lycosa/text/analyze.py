@@ -35,6 +35,8 @@ ANALYSIS_VERSION = 1
 MEMO_CHUNKS = 10_000
 MEMO_WORDS = 10_000
 
+_SURELY_SHORT = fold.LONGEST_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
+
 SEGMENTED = "words"
 """The field set that all segmented languages share; each native language has one of its own."""
 
@@ -158,9 +160,13 @@ class SegmentedAnalyzer:
 
     def _word(self, word: str) -> list[str]:
         """The terms of one of ICU's words: none for signs and spaces, several where signs join words."""
+        plain = fold.plain(word)
+        if plain.isalnum():  # most words
+            term = fold.without_accents(self._stem(plain))
+            return [term] if term and (len(term) <= _SURELY_SHORT or len(term.encode()) <= fold.LONGEST_TERM_BYTES) else []
         return [
             term
-            for piece in fold.pieces(fold.plain(word))
+            for piece in fold.pieces(plain)
             if (term := fold.without_accents(self._stem(piece))) and len(term.encode()) <= fold.LONGEST_TERM_BYTES
         ]
 

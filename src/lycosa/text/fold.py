@@ -25,6 +25,8 @@ _ARABIC_SIGNS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed
 # Persian, Urdu and Pashto write these two letters with other code points than Arabic keyboards give.
 _ARABIC_LETTERS = str.maketrans({"\u064a": "\u06cc", "\u0649": "\u06cc", "\u0643": "\u06a9", "\u06c0": "\u0647", "\u06c1": "\u0647"})
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]")
+# What makes a word odd: all that `plain` drops or replaces in it besides what NFKC changes.
+_ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_ARABIC_SIGNS.pattern[1:-1]}\u0130]")
 _LATIN_LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ł": "l", "ı": "i", "ð": "d", "þ": "th", "ё": "е"})
 
 
@@ -55,6 +57,9 @@ def plain(word: str) -> str:
     """A word in NFKC, case folded (Unicode 3.13 D145), without invisible characters and Arabic vowel signs."""
     if word.isascii():
         return word.lower()
+    if not _ODD.search(word) and unicodedata.is_normalized("NFKC", word):  # nearly all words
+        word = word.casefold()
+        return word if unicodedata.is_normalized("NFKC", word) else unicodedata.normalize("NFKC", word)
     word = _INVISIBLE.sub("", compatible(word)).casefold()
     if not unicodedata.is_normalized("NFKC", word):
         word = unicodedata.normalize("NFKC", word)

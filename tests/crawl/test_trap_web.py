@@ -1,0 +1,153 @@
+"""The worker as it is, on synthetic webs with traps, sitemaps and feeds: traps cost little, and every real page is found.
+
+Without sockets and by a simulated clock. Settings are the defaults, but for the time between commits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.core.config import Collection, parse_config
+from lycosa.crawl.progress import Progress
+from lycosa.crawl.screen import FREE_SUSPECTS
+from lycosa.crawl.worker import Limits
+from lycosa.frontier.traps import explain
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.traps import TrapRule
+from tests.crawl.conftest import RunCrawl, ServeWeb, page
+from tests.servers.synthetic.kinds import Kind
+from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
+from tests.servers.synthetic.web import Web
+
+MOST_TRAPPED = 0.05
+MOST_OF_A_HOST = 12  # fetches of its trap that a host costs, on average
+_MIXED = {
+    "duplicates": 0.04,
+    "near_duplicates": 0.03,
+    "gone": 0.03,
+    "forbidden": 0.03,
+    "redirects": 0.05,
+    "assets": 0.05,
+    "native_slugs": 0.3,
+}
+
+
+@dataclass
+class TrapCrawl:
+    """A crawl of a synthetic web that has ended, and what the web knows of it."""
+
+    web: Web
+    root: Path
+    progress: Progress
+    asked: list[str]  # URLs in the order of the requests, robots.txt left out
+
+    @property
+    def trapped(self) -> Counter[Trap]:
+        """Requests that went into traps, by kind."""
+        return Counter(trap for trap in map(self.web.trap, self.asked) if trap is not None)
+
+    @property
+    def share(self) -> float:
+        return self.trapped.total() / len(self.asked)
+
+    @property
+    def missing(self) -> list[str]:
+        return sorted(set(self.web.real_pages()) - set(self.asked))
+
+    def count(self, *kinds: Kind) -> int:
+        return sum(self.web.kind(url) in kinds for url in self.asked)
+
+    def put_off(self) -> Counter[str]:
+        """Known URLs that are not fetched, by reason."""
+        urls = LiveTables(Workspace.open(str(self.root))).scan("urls").filter(pl.col("state") == "known")
+        return Counter(dict(urls.group_by("reason").len().collect().iter_rows()))
+
+    def line(self) -> str:
+        """For the results: sizes and share."""
+        return f"{len(set(self.web.real_pages()))} real pages, {len(self.asked)} fetches, {self.trapped.total()} of traps: {self.share:.1%}"
+
+
+def crawl_web(root: Path, plan: WebPlan, *, named: int = 1, most: int) -> TrapCrawl:
+    """Crawl a web from the front pages of its first hosts, `named` of them, with at most so many pages."""
+    web = Web(plan)
+    clock = SimulatedClock(plan.epoch_ms + 1_000)
+    config = parse_config("", overrides=("crawl.commit_interval=1h",))
+    fetcher = SimulatedFetcher(web, clock, config.fetch)
+    order = CrawlOrder(str(root), config, Collection(scope="any"), tuple(web.seeds(named)), Limits(max_pages=most), index=False)
+    progress = crawl(order, clock=clock, fetcher=fetcher)
+    asked = [f"http://{entry.host}{entry.path}" for entry in fetcher.log]
+    return TrapCrawl(web, root, progress, [url for url in asked if web.kind(url) is not Kind.ROBOTS])
+
+
+def mixed(seed: int, hosts: int, pages: int, traps: float, **more: float) -> WebPlan:
+    return WebPlan.calm(seed=seed, hosts=hosts, pages=pages, traps=traps, trap_kinds=TRAPS, **(_MIXED | more))
+
+
+def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
+    crawled = crawl_web(tmp_path / "w", mixed(1, 24, 700, 0.34), most=2_000)
+    assert crawled.progress.ended == "finished"
+    assert crawled.missing == []
+    assert len(set(crawled.asked)) == len(crawled.asked), "each URL once"
+    hosts = sum(bool(host.traps) for host in crawled.web.open_hosts())
+    assert hosts >= len(TRAPS)
+    assert crawled.trapped.total() <= MOST_OF_A_HOST * hosts
+    assert set(crawled.trapped) | {Trap.SESSION_PATH, Trap.SESSION_QUERY} == set(TRAPS), "every kind was met"
+    refused = crawled.progress.refused
+    assert min(refused[f"trap_{rule}"] for rule in (TrapRule.SESSION_ID, TrapRule.QUERY_PERMUTATION, TrapRule.REPEATED_SEGMENTS)) > 0
+    held = [reason for reason in crawled.put_off() if reason]
+    assert held, "what content tells is put off, not forgotten"
+    assert all(reason.startswith("trap_") and explain(reason.removeprefix("trap_")) for reason in held)
+
+
+def test_what_only_sitemaps_name_is_found_and_reading_them_costs_little(tmp_path: Path) -> None:
+    """A third of the leaves hang on sitemaps alone (files, indexes, gzip, text, news, hreflang); many sitemaps lie about dates."""
+    plan = mixed(3, 40, 700, 0.2, orphans=0.3, sitemaps=0.7, feeds=0.5, lastmod_lying=0.4)
+    crawled = crawl_web(tmp_path / "w", plan, most=2_000)
+    assert set(crawled.web.real_pages()) > set(crawled.web.real_pages(orphans=False))
+    assert crawled.missing == []
+    assert len(set(crawled.asked)) == len(crawled.asked), "each URL once, whatever is said of its date"
+    hosts = list(crawled.web.open_hosts())
+    assert crawled.count(Kind.SITEMAP) <= 2 * sum(bool(host.sitemap) for host in hosts)
+    assert crawled.count(Kind.FEED) <= sum(bool(host.feed) for host in hosts)
+
+
+SMALL = 150
+
+
+@pytest.mark.parametrize("form", ["list", "chain"])
+def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(serve: ServeWeb, run: RunCrawl, form: str) -> None:
+    assert SMALL < FREE_SUSPECTS
+    paths = [f"/page{number}.html" for number in range(SMALL)]
+    links = {path: [after] if form == "chain" else [] for path, after in zip(paths, [*paths[1:], paths[0]], strict=True)}
+    site = {path: page(*links[path], text=f"Page {number}") for number, path in enumerate(paths)}
+    web = serve({"/index.html": page(*(paths if form == "list" else paths[:1]))} | site)
+    crawled = run(web.url(), traps=True, media_types=())
+    assert set(crawled.pages()) == {"/", *paths}
+    assert crawled.progress.refused.total() == 0
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_the_bar_for_traps(tmp_path: Path, seed: int) -> None:
+    crawled = crawl_web(tmp_path / "w", mixed(seed, 60, 4_000, 0.4, orphans=0.1, sitemaps=0.5), most=8_000)
+    print("\n", crawled.line())
+    assert 0 < crawled.share <= MOST_TRAPPED
+    assert crawled.missing == []
+
+
+@pytest.mark.prove
+def test_the_bar_for_traps_where_every_host_is_named(tmp_path: Path) -> None:
+    """Each of these hosts may be a small site that says the same on every page: the doubt costs `FREE_SUSPECTS` fetches once."""
+    crawled = crawl_web(tmp_path / "w", mixed(4, 60, 12_000, 0.4), named=60, most=24_000)
+    print("\n", crawled.line())
+    assert crawled.trapped.total() > FREE_SUSPECTS
+    assert crawled.share <= MOST_TRAPPED
+    assert crawled.missing == []
