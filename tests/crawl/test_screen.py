@@ -196,7 +196,7 @@ def test_a_domains_budget_counts_its_hosts_together_and_all_calls(serve: ServeWe
 
 def test_a_page_that_is_fetched_again_costs_no_budget(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(many(3))
-    chosen = collection("default", recrawl="age", max_age="1s", max_pages=3, max_pages_per_host=3)
+    chosen = collection("default", recrawl="age", max_age="1s", max_pages=3, connections_per_host=4)
 
     def tick(session: Session) -> None:
         for file in web.server.servers[0].root.glob("*.html"):

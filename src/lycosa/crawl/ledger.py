@@ -258,8 +258,11 @@ class Ledger:
         host = self.frontier.hosts[row.id.host_key].row
         assignment = self.assignments[row.collection]
         collection = assignment.collection
-        if collection.max_pages is not None and assignment.pages >= collection.max_pages and not (is_held(row) or row.operation):
-            return "budget"
+        if collection.max_pages is not None and not (is_held(row) or row.operation):
+            if assignment.pages >= collection.max_pages:
+                return "budget"
+            if assignment.pages + assignment.in_flight >= collection.max_pages and any(map(self._may_add, self._flying())):
+                return WAIT
         budget, certain = self.budgets.objection(row, host, self._flying)
         if budget:
             return budget if certain else WAIT
@@ -275,6 +278,9 @@ class Ledger:
         self.traps.count(host, rule)
         self.batch.change_host(host)
         return f"trap_{rule}"
+
+    def _may_add(self, row: UrlRow) -> bool:
+        return not (is_held(row) or row.operation)
 
     def _flying(self) -> Iterator[UrlRow]:
         return (row for rows in self.in_flight.values() for row in rows)
