@@ -1,18 +1,35 @@
-"""A daemon whose workers die of one page, for `test_daemon`: `python deadly_daemon.py WORKSPACE`. Importing `deadly` makes them so."""
+"""A daemon whose workers die of one page and hang at another, for `test_daemon`: `python deadly_daemon.py WORKSPACE [LONGEST_PAGE_MS]`.
+
+Importing `deadly` makes them die. The patches stand at module level, so spawned children have them too.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 
-from lycosa.app.daemon import RunOrder, run
+from lycosa.app import daemon
 from lycosa.core.errors import LycosaError
+from lycosa.core.records import Page
+from lycosa.crawl import understand
 from tests.crawl import deadly
 
-assert deadly
+_parse = deadly.understand.parse_page  # type: ignore[attr-defined]
+
+
+def _hanging(payload: bytes, **about: object) -> Page:
+    if b"hangs the parser" in payload:
+        time.sleep(3_600)
+    page: Page = _parse(payload, **about)
+    return page
+
+
+understand.parse_page = _hanging  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
+    daemon.LONGEST_PAGE_MS = int(sys.argv[2]) if len(sys.argv) > 2 else daemon.LONGEST_PAGE_MS
     try:
-        run(RunOrder(sys.argv[1]), lambda line: print(line, file=sys.stderr, flush=True))
+        daemon.run(daemon.RunOrder(sys.argv[1]), lambda line: print(line, file=sys.stderr, flush=True))
     except LycosaError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

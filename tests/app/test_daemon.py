@@ -154,6 +154,15 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
     check(workspace)
 
 
+def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.13", 0, {"index.html": "<p>This hangs the parser."}) as server:
+        settings = "[run]\nrestarts = 0\n" + QUICK + collection("one", f"http://127.0.6.13:{server.port}/")
+        with daemon(workspace, settings, command=(*deadly(workspace), "1000")) as running:
+            assert running.process.wait(LIMIT_S) == 1
+    assert f"killed by signal 9 (SIGKILL), while it read http://127.0.6.13:{server.port}/" in running.errors
+
+
 def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.6", 1, DEADLY_SITE) as server:

@@ -41,7 +41,7 @@ BUSY_MS = 2_000
     ("hosts", "pages", "kills", "longest_s", "finish"),
     [
         (150, 900, 3, 2.5, "8s"),
-        pytest.param(2_400, 12_000, 12, 9.0, "240s", marks=pytest.mark.prove),
+        pytest.param(2_400, 12_000, 12, 9.0, "180s", marks=pytest.mark.prove),
     ],
 )
 def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, longest_s: float, finish: str) -> None:
@@ -104,7 +104,7 @@ def test_polite_over_kills_that_take_no_time(tmp_path: Path, hosts: int, kills: 
     assert repeated == {}
     assert Counter(violation.rule.value for violation in found) == {}, found[:5]
     assert {200, 302, 404, 503} <= {request.status for request in robot.log}
-    assert len(unseen) >= kills
+    assert len(unseen) >= kills // 2
 
 
 @pytest.mark.parametrize(("pages", "seconds"), [(2_000, 30), pytest.param(8_000, 120, marks=pytest.mark.prove)])

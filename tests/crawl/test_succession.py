@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +14,8 @@ from lycosa.core.config import Collection, Config
 from lycosa.crawl.ledger import Job
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.crawl.polite import SimulatedRobot, simulated_robot
+from tests.crawl.polite import BACKOFF_MS, SimulatedRobot, simulated_robot
+from tests.crawl.polite import DELAY_MS as POLITE_MS
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedFetcher
 from tests.servers.synthetic.web import Web
@@ -45,6 +47,9 @@ def test_a_domain_that_asked_for_a_rest_still_rests(tmp_path: Path) -> None:
     robot.crawl(max_time_ms=20_000)
     stored = hosts(robot).filter(pl.col("host") == "")
     assert stored.height > 0
+    failing = hosts(robot).filter(pl.col("fails") > 0)
+    assert set(failing["delay"]) == {POLITE_MS}  # what it wants always; until when it backs off stands in not_before
+    assert (failing["not_before"] - failing["last_visit_at"]).min() >= timedelta(milliseconds=BACKOFF_MS)  # type: ignore[operator]
     now_ms, now = robot.clock.now_ms(), robot.clock.monotonic_ms()
     with successor(robot) as session:
         clocks = session.ledger.frontier.clocks

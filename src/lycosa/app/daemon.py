@@ -39,6 +39,9 @@ _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
 _RESTART_PAUSE_MS = 1_000
 _NO_ROOM_PAUSE_MS = 3_000
+LONGEST_PAGE_MS = 180_000
+"""A worker that reads one page for so long hangs, and is killed: the slowest page of the hostile server takes under 5 s."""
+
 _OF_STOP_TIMEOUT = 0.8
 """Children get this much of run.stop_timeout; then they are killed, so that within the whole of it everything is gone."""
 
@@ -110,6 +113,7 @@ class Daemon:
         self._worker_at = 0  # start it at this time of the monotonic clock, when there is room
         self._kill_at: int | None = None  # it was asked to stop; from then on it is killed
         self._deaths: deque[int] = deque()
+        self._reads = (0, 0)  # number of the page that it reads, and since when
         self._index = IndexKeeper(workspace.root, say)
         self._trouble = ""  # why there is no worker now
         self._stop = self._reload = False
@@ -221,8 +225,16 @@ class Daemon:
             self._trouble = ""
         if not child.alive:
             self._worker_ended(child, now)
-        elif self._kill_at is not None and now >= self._kill_at:
+        elif (self._kill_at is not None and now >= self._kill_at) or self._hangs(now):
             child.kill()
+
+    def _hangs(self, now: int) -> bool:
+        """Whether it reads one page for too long."""
+        number, since = self._reads
+        if number != self._mark.number or not self._mark.url:
+            self._reads = (self._mark.number, now)
+            return False
+        return now - since >= LONGEST_PAGE_MS
 
     def _start_worker(self) -> None:
         self._mark.set("")

@@ -7,7 +7,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing.sharedctypes import RawArray
+from multiprocessing.sharedctypes import RawArray, RawValue
 from types import FrameType
 
 from lycosa.app.live import write_live
@@ -38,9 +38,17 @@ class PageMark:
 
     def __init__(self) -> None:
         self._text = RawArray("c", _MARK_BYTES)
+        self._number = RawValue("Q")
 
     def set(self, url: str) -> None:
+        self._number.value += 1
         self._text.value = url.encode()[: _MARK_BYTES - 1]
+
+    @property
+    def number(self) -> int:
+        """Changes with every page that is begun or done."""
+        number: int = self._number.value
+        return number
 
     @property
     def url(self) -> str:

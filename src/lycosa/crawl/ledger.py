@@ -138,7 +138,7 @@ class Ledger:
             known=known,
             admitted=self._url_admitted,
             risen=lambda identity, depth: self._url_rose(name, identity, depth),
-            linked=(lambda identity, _: self._url_linked(name, identity)) if listens else None,
+            linked=(lambda identity, source: self._url_linked(name, identity, source)) if listens else None,
             screen=Screen(job.collection, self.excluded, self.clock),
         )
         return Assignment(job.collection, gate, known, Pace.of(job.collection, job.collection.backoff))
@@ -429,8 +429,8 @@ class Ledger:
         if self.reserve.only is None or self.reserve.only.admits(row):
             self.frontier.offer(row, self.reserve.room)
 
-    def _url_linked(self, collection: str, identity: UrlId) -> None:
-        if self.linked is not None:
+    def _url_linked(self, collection: str, identity: UrlId, source: str) -> None:
+        if self.linked is not None and source:  # a seed that is named again is no link
             self.linked(collection, identity)
 
     def _url_rose(self, collection: str, identity: UrlId, depth: int) -> None:

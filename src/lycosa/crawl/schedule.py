@@ -97,7 +97,6 @@ class Schedule:
         self._resumed: bool | None = None  # whether there were visited pages at the start
         self._ranking = False
         self._next_look_up = 0
-        ledger.linked = self.linked
         ledger.unfinished = self.unfinished
         for name in ledger.assignments:
             rules = ledger.reserve.rules_of(name)
@@ -117,6 +116,7 @@ class Schedule:
     def tick(self) -> None:
         """Do a little of what is to be done; call it about once a second."""
         now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        self._ledger.linked = self.linked  # not before the first tick: stored links that are walked at the start are old news
         for plan in self._plans.values():
             plan.budget.turn(now_ms)
         if self._linked and now >= self._next_look_up:

@@ -155,8 +155,8 @@ class CurlFetcher:
             if elapsed >= limits.total_timeout:
                 self._end(transfer, FetchError.TIMEOUT, f"not finished after {elapsed} ms", "time")
             elif size == 0 and elapsed >= limits.first_byte_timeout:
-                sent_us = transfer.curl.getinfo(pycurl.PRETRANSFER_TIME_T)  # 0: still connecting, or waiting for a connection
-                if sent_us > 0 and elapsed - sent_us // 1000 >= limits.first_byte_timeout:
+                # Not sent: still connecting, or waiting for a connection.
+                if transfer.sent_ms and now - transfer.sent_ms >= limits.first_byte_timeout:
                     self._end(transfer, FetchError.FIRST_BYTE_TIMEOUT, f"no answer after {elapsed} ms", "")
             elif size and transfer.mark_size == 0:
                 transfer.mark_at, transfer.mark_size = now, size
@@ -222,10 +222,7 @@ class CurlFetcher:
         curl = transfer.curl
         match = _STATUS.match(head)
         body = transfer.body
-        sent = not error or transfer.repeated or curl.getinfo(pycurl.REQUEST_SIZE) > 0
-        connected_ms = curl.getinfo(pycurl.PRETRANSFER_TIME_T) // 1000
-        if transfer.repeated:  # the time on which the second request would have been sent
-            connected_ms = transfer.sent_ms - transfer.started_ms
+        sent = not error or transfer.sent_ms > 0
         self._finished.append(
             Exchange(
                 url=transfer.request.url,
@@ -242,7 +239,7 @@ class CurlFetcher:
                 error_text=text,
                 truncated=truncated,
                 first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000,
-                connect_ms=connected_ms,
+                connect_ms=max(transfer.sent_ms - transfer.started_ms, 0),
                 token=transfer.request.token,
             )
         )

@@ -126,6 +126,9 @@ class Transfer:
 
         When a connection that was used before breaks off before the first byte, libcurl asks again by itself on a new one
         (RFC 9112 section 9.3.1 allows it). The server may have heard the first request, and would be asked twice without a pause.
+
+        What the server spends on the request is counted from here. libcurl's own pretransfer time is taken after the sending,
+        which on a busy machine is later than the server's arrival.
         """
         if self.sent_ms:
             self.repeated = True

@@ -1,0 +1,62 @@
+"""Months of a real worker on a web that changes, in simulated time: what may not grow does not, and the tables stay fresh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.frontier.change_rate import DAY_MS
+from lycosa.store.check import verify
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.crawl.months import Months, live
+from tests.servers.synthetic.plan import WebPlan
+
+_ERRORS_THAT_PASS = {"http_429", "http_500", "http_502", "http_503", "http_504"}
+BURST_SHARE = 600_000 / DAY_MS
+
+
+def assert_within_budget(months: Months, budget: int) -> None:
+    """The day's budget and what could have been saved up before it."""
+    assert max(months.again) <= budget * (1 + BURST_SHARE) + 2
+
+
+def assert_whole(root: Path) -> None:
+    report = verify(Workspace.open(str(root)), deep=True)
+    assert report.ok, [finding.what for finding in report.findings]
+
+
+def test_some_days_of_a_small_web(tmp_path: Path) -> None:
+    months = live(tmp_path, WebPlan(hosts=12, pages=90, seed=3), days=4, fetches_per_day=60)
+    assert months.pages >= 80
+    assert_within_budget(months, 60)
+    assert sum(months.again[1:]) >= 0.6 * 60 * 3  # it is used
+    assert 0 < sum(months.changed) < sum(months.again)
+    tables = LiveTables(Workspace.open(str(tmp_path)))
+    visited = tables.scan("urls").filter((pl.col("state") == "visited") & (pl.col("operation") == "")).collect()
+    assert (visited["importance"] > 0).all()
+    assert visited.filter(pl.col("checks") > 0)["change_rate"].n_unique() > 10
+    assert months.fresh(2) > months.uniform * 0.8  # little is known of a web in its first days
+    assert tables.scan("pages").select(pl.struct("url").is_duplicated().any()).collect().item() is False
+    assert_whole(tmp_path)
+
+
+@pytest.mark.prove
+def test_sixty_days(tmp_path: Path) -> None:
+    """600 pages, 300 fetches a day."""
+    months = live(tmp_path, WebPlan(hosts=30, pages=600), days=60, fetches_per_day=300)
+    print(months.table())
+    assert months.pages >= 540
+    assert_within_budget(months, 300)
+    assert sum(months.again[10:]) >= 0.9 * 300 * 50
+    tenth, last = months.days[9], months.days[59]
+    assert last.resident_mb <= 1.1 * tenth.resident_mb
+    assert last.tables_mb <= 1.5 * tenth.tables_mb + sum(months.again) * 0.0005  # a visit's row is less than half a kilobyte
+    text_mb = months.days[0].archive_mb / months.pages  # of a page, with what surrounds it
+    grown = last.archive_mb - months.days[0].archive_mb
+    assert grown <= 1.3 * text_mb * sum(months.changed) + 0.0025 * sum(months.again)  # a revisit's records: some kilobytes at most
+    assert months.fresh(30) > months.uniform
+    assert months.fresh(30) >= 0.9 * months.optimum
+    assert_whole(tmp_path)
