@@ -56,7 +56,9 @@ def kill_until(server: Nginx, workspace: Path, seed: str, *, kills: int, chance:
     crawl = KilledCrawl(workspace)
     while len(crawl.kills) < kills:
         process = subprocess.Popen(crawl_command(workspace, seed, delay), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        wait = chance.uniform(0.2, 2.2)
+        if chance.random() < 5 / 6:
+            await_request(process, server)
+        wait = chance.uniform(0.05, 2.0)
         try:
             _, errors = process.communicate(timeout=wait)
         except subprocess.TimeoutExpired:
@@ -71,6 +73,13 @@ def kill_until(server: Nginx, workspace: Path, seed: str, *, kills: int, chance:
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["ended"] == "finished"
     return crawl
+
+
+def await_request(process: subprocess.Popen[bytes], server: Nginx) -> None:
+    """Wait until a crawl has asked for something, however long a busy machine takes to get there."""
+    before, deadline = server.mark(), time.monotonic() + RUN_LIMIT_S
+    while server.mark() == before and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def whole_pages(workspace: Path) -> frozenset[str]:

@@ -23,7 +23,7 @@ from lycosa.archive.reader import read_exchanges
 from lycosa.core.errors import ArchiveError
 from lycosa.crawl.inbox import submission
 from tests.crawl.conftest import page
-from tests.crawl.kills import LOG_SETTLES_S, LYCOSA, RUN_LIMIT_S, ask, run_json
+from tests.crawl.kills import LOG_SETTLES_S, LYCOSA, RUN_LIMIT_S, ask, await_request, run_json
 from tests.servers.nginx import Nginx, Server
 
 ADDRESSES = ("127.0.3.41", "127.0.3.42")
@@ -202,7 +202,7 @@ def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random
             )
             stirring.crawler = process.pid
             if chance.random() < 5 / 6:
-                _await_request(process, server)
+                await_request(process, server)
             try:
                 _, errors = process.communicate(timeout=chance.uniform(0.05, 2.0))
             except subprocess.TimeoutExpired:
@@ -217,12 +217,6 @@ def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random
     result = subprocess.run(command(crawl), capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
     assert result.returncode == 0, result.stderr
     assert '"finished"' in result.stdout, result.stdout
-
-
-def _await_request(process: subprocess.Popen[bytes], server: Nginx) -> None:
-    before, deadline = server.mark(), time.monotonic() + RUN_LIMIT_S
-    while server.mark() == before and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def _kill(process: subprocess.Popen[bytes], *, with_children: bool) -> None:
