@@ -130,7 +130,7 @@ class Skipping(SimulatedFetcher):
 
 def test_sitemaps_that_call_every_page_new_are_not_believed_for_long(tmp_path: Path) -> None:
     """Nothing changes on this web; each time its sitemaps are read, those of half of the hosts say that everything did."""
-    plan = WebPlan.calm(seed=5, hosts=6, pages=60, sitemaps=1.0, lastmod_lying=0.5, changes_per_day=0.0)
+    plan = WebPlan.calm(seed=5, hosts=6, pages=120, size_exponent=0.0, sitemaps=1.0, lastmod_lying=0.5, changes_per_day=0.0)
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms + 1_000)
     config = parse_config("", overrides=("crawl.commit_interval=1h", "crawl.patience=30d", "run.merge_interval=30d"))
