@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 
-from lycosa.app import daemon
+from lycosa.app import daemon, worker_keeper
 from lycosa.core.errors import LycosaError
 from lycosa.core.records import Page
 from lycosa.crawl import understand
@@ -27,7 +27,7 @@ def _hanging(payload: bytes, **about: object) -> Page:
 understand.parse_page = _hanging  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
-    daemon.LONGEST_PAGE_MS = int(sys.argv[2]) if len(sys.argv) > 2 else daemon.LONGEST_PAGE_MS
+    worker_keeper.LONGEST_PAGE_MS = int(sys.argv[2]) if len(sys.argv) > 2 else worker_keeper.LONGEST_PAGE_MS
     try:
         daemon.run(daemon.RunOrder(sys.argv[1]), lambda line: print(line, file=sys.stderr, flush=True))
     except LycosaError as error:

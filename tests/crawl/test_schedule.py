@@ -212,8 +212,9 @@ def test_a_host_with_more_visited_pages_than_a_head_takes_is_not_read_for_ever(s
     web = serve({"/index.html": page(*names)} | dict.fromkeys(names, page()))
     run(web.url(), settings=("crawl.waiting_urls=100",))
     mark = web.server.mark()
-    crawled = run(settings=("crawl.waiting_urls=100",), recrawl="age", max_age="1d")
-    assert web.asked(mark) == []
+    (web.server.servers[0].root / "new.html").write_text(page())
+    crawled = run(web.url("/new.html"), settings=("crawl.waiting_urls=100",), recrawl="age", max_age="1d", max_time_ms=20_000)
+    assert web.asked(mark) == ["/new.html"]
     assert crawled.progress.ended == "finished"
 
 

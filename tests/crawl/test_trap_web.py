@@ -5,6 +5,7 @@ Without sockets and by a simulated clock. Settings are the defaults, but for the
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.servers.synthetic.plan import TRAPS, Trap, WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
+DAY_MS = 86_400_000
 MOST_TRAPPED = 0.05
 MOST_OF_A_HOST = 12  # fetches of its trap that a host costs, on average
 _MIXED = {
@@ -117,6 +119,32 @@ def test_what_only_sitemaps_name_is_found_and_reading_them_costs_little(tmp_path
     hosts = list(crawled.web.open_hosts())
     assert crawled.count(Kind.SITEMAP) <= 2 * sum(bool(host.sitemap) for host in hosts)
     assert crawled.count(Kind.FEED) <= sum(bool(host.feed) for host in hosts)
+
+
+class Skipping(SimulatedFetcher):
+    """Days in which nothing is due pass in steps of a minute."""
+
+    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+        super().sleep(max(timeout_ms, 60_000), wake)
+
+
+def test_sitemaps_that_call_every_page_new_are_not_believed_for_long(tmp_path: Path) -> None:
+    """Nothing changes on this web; each time its sitemaps are read, those of half of the hosts say that everything did."""
+    plan = WebPlan.calm(seed=5, hosts=6, pages=120, size_exponent=0.0, sitemaps=1.0, lastmod_lying=0.5, changes_per_day=0.0)
+    web = Web(plan)
+    clock = SimulatedClock(plan.epoch_ms + 1_000)
+    config = parse_config("", overrides=("crawl.commit_interval=1h", "crawl.patience=30d", "run.merge_interval=30d"))
+    fetcher = Skipping(web, clock, config.fetch)
+    collection = Collection.model_validate({"scope": "any", "recrawl": "age", "max_age": "60d"})
+    order = CrawlOrder(str(tmp_path / "w"), config, collection, tuple(web.seeds()), Limits(max_time_ms=4 * DAY_MS), index=False)
+    crawl(order, clock=clock, fetcher=fetcher)
+    visits = Counter(f"http://{entry.host}{entry.path}" for entry in fetcher.log)
+    again = Counter(url.split("/")[2] for url in web.real_pages() for _ in range(visits[url] - 1))
+    lying = {host.name: host.size for host in web.open_hosts() if host.lastmod == "lying"}
+    assert lying
+    assert all(again[name] <= size + 6 for name, size in lying.items()), "until some six claims have proved wrong"
+    assert set(again) <= set(lying)
+    assert max(visits[url] for url in visits if web.kind(url) is Kind.SITEMAP) > 2, "the sitemaps were read again and again"
 
 
 SMALL = 150

@@ -110,11 +110,19 @@ def test_what_is_due_sooner_comes_first_and_the_overdue_are_equal() -> None:
     assert hosts.pick(1_000_000, 90_000, 4).tolist() == [1, 2, 3, 4]
 
 
-def test_servers_without_a_page_come_first_then_the_longest_unvisited() -> None:
+def test_servers_that_were_never_visited_come_first_then_the_longest_unvisited() -> None:
     hosts = directory([0] * 5)
-    for slot, (pages, visited) in enumerate([(3, 50_000), (1, 20_000), (0, 90_000), (9, 70_000), (0, 0)]):
-        hosts.set(slot, pages=pages, last_visit_at=visited)
+    for slot, (seen, visited) in enumerate([(3, 50_000), (1, 20_000), (0, 90_000), (9, 70_000), (0, 0)]):
+        hosts.set(slot, visited=seen, last_visit_at=visited)
     assert [hosts.pick(0, 0, limit, Order.SERVERS).tolist() for limit in (2, 3, 4)] == [[2, 4], [1, 2, 4], [0, 1, 2, 4]]
+
+
+def test_whether_an_unvisited_host_rests() -> None:
+    hosts = directory([5, 50])
+    hosts.set(0, visited=1)
+    assert [hosts.unvisited_rest(now) for now in (5, 49, 50)] == [False, False, True]
+    hosts.activate(1)
+    assert not hosts.unvisited_rest(50)
 
 
 def test_the_highest_rank_comes_first() -> None:
@@ -150,16 +158,16 @@ def test_neighbours_are_told_by_partition_first() -> None:
 @settings(deadline=None)
 def test_a_pick_is_the_most_urgent_ones(rows: list[tuple[int, int, int, bool]], limit: int, order: Order, block: int) -> None:
     hosts = directory([row[0] for row in rows])
-    for slot, (_, pages, visited, active) in enumerate(rows):
-        hosts.set(slot, pages=pages, last_visit_at=visited, rank=visited)
+    for slot, (_, seen, visited, active) in enumerate(rows):
+        hosts.set(slot, visited=seen, last_visit_at=visited, rank=visited)
         if active:
             hosts.activate(slot)
 
     def urgency(slot: int) -> float:
-        next_at, pages, visited, _ = rows[slot]
+        next_at, seen, visited, _ = rows[slot]
         if order is Order.RANK:
             return -visited
-        return max(next_at - 20_000, 0) // 10_000 if order is Order.TIME else -1 if pages == 0 else visited // 10_000
+        return max(next_at - 20_000, 0) // 10_000 if order is Order.TIME else -1 if seen == 0 else visited // 10_000
 
     due = [slot for slot, row in enumerate(rows) if row[0] <= 50_000 and not row[3]]
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,33 +16,24 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lycosa.app import worker_process
 from lycosa.app.index_keeper import IndexKeeper
 from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
 from lycosa.app.log_news import LogNews
 from lycosa.app.planning import Plan, make_plan
-from lycosa.app.processes import Child, News
 from lycosa.app.room import Room
 from lycosa.app.settings_watch import SettingsWatch, read_text
 from lycosa.app.upkeep import Upkeep
-from lycosa.app.worker_process import PageMark, WorkerOrder
+from lycosa.app.worker_keeper import OF_STOP_TIMEOUT, SettingsRefused, WorkerKeeper
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import ConfigError, LycosaError, UsageError, WorkError, WorkspaceError
-from lycosa.core.units import format_duration, format_time
+from lycosa.core.errors import ConfigError, LycosaError, UsageError, WorkspaceError
+from lycosa.core.units import format_time
 from lycosa.store.owner import Owner
 from lycosa.store.workspace import CONFIGURATION, Workspace
 
 _LOOK_EVERY_S = 0.1
 _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
-_RESTART_PAUSE_MS = 1_000
-_NO_ROOM_PAUSE_MS = 3_000
-LONGEST_PAGE_MS = 180_000
-"""A worker that reads one page for so long hangs, and is killed: the slowest page of the hostile server takes under 5 s."""
-
-_OF_STOP_TIMEOUT = 0.8
-"""Children get this much of run.stop_timeout; then they are killed, so that within the whole of it everything is gone."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -97,25 +87,18 @@ class Daemon:
         self._workspace = workspace
         self._owner = owner
         self._plan = plan
-        self._proven: Plan | None = None  # the last plan that a worker has started with
         self._say = say
         self._clock = clock
         self._source = Path(order.root) / CONFIGURATION
         self._since = format_time(clock.now_ms())
-        self._mark = PageMark()
         self._watch = watch
         watch.watch(self._watched(plan))
         self._news = LogNews(workspace, say, clock)
         self._upkeep = Upkeep(workspace, plan.config, clock)
         self._room = Room(workspace.root, plan.config.run.disk_reserve)
         self._next_room = self._next_live = 0
-        self._worker: Child | None = None
-        self._worker_at = 0  # start it at this time of the monotonic clock, when there is room
-        self._kill_at: int | None = None  # it was asked to stop; from then on it is killed
-        self._deaths: deque[int] = deque()
-        self._reads = (0, 0)  # number of the page that it reads, and since when
+        self._worker = WorkerKeeper(workspace.root, self._since, say)
         self._index = IndexKeeper(workspace.root, say)
-        self._trouble = ""  # why there is no worker now
         self._stop = self._reload = False
         self._signals = 0
 
@@ -150,12 +133,15 @@ class Daemon:
             self._look_at_room()
         if self._watch.changed() or self._reload:
             self._read_settings()
-        self._look_after_worker(now)
+        try:
+            self._worker.look(now, self._plan, self._room)
+        except SettingsRefused as refused:
+            self._go_back(refused)
         self._index.look(now, self._plan.config.index, room=self._room.enough)
         with suppress(OSError):
             self._upkeep.tick(room=self._room.enough)
         self._news.tick()
-        if self._worker is None and now >= self._next_live:
+        if self._worker.child is None and now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live()
 
@@ -201,95 +187,20 @@ class Daemon:
             self._room = Room(self._workspace.root, plan.config.run.disk_reserve)
         if plan.config.index != old.config.index:
             self._index.end()
-        self._stop_worker()
-        self._worker_at = 0
+        self._worker.renew(self._clock.monotonic_ms(), plan.config.run)
+
+    def _go_back(self, refused: SettingsRefused) -> None:
+        """Work by the last settings that a worker could work with, if these are others."""
+        if self._worker.proven in (None, self._plan):
+            raise refused
+        self._say(f"the new settings cannot be used; those of before are in force again: {refused}")
+        self._plan = self._worker.proven
 
     def _tell_bad(self, known: Mapping[str, str]) -> None:
         for name, message in self._plan.bad.items():
             if known.get(name) != message:
                 works = any(job.collection.name == name for job in self._plan.jobs)
                 self._say(f"collection {name} {'goes on as before' if works else 'is left out'}: {message}")
-
-    # -- the worker ---------------------------------------------------------------------------------------------------
-
-    def _look_after_worker(self, now: int) -> None:
-        child = self._worker
-        if child is None:
-            if now >= self._worker_at and self._room.enough:
-                self._start_worker()
-            return
-        child.listen()
-        if child.told(News.WORKING):
-            if self._proven is not self._plan and self._kill_at is None:
-                self._proven = self._plan
-            self._trouble = ""
-        if not child.alive:
-            self._worker_ended(child, now)
-        elif (self._kill_at is not None and now >= self._kill_at) or self._hangs(now):
-            child.kill()
-
-    def _hangs(self, now: int) -> bool:
-        """Whether it reads one page for too long."""
-        number, since = self._reads
-        if number != self._mark.number or not self._mark.url:
-            self._reads = (self._mark.number, now)
-            return False
-        return now - since >= LONGEST_PAGE_MS
-
-    def _start_worker(self) -> None:
-        self._mark.set("")
-        plan = self._plan
-        order = WorkerOrder(self._workspace.root, plan.config, plan.jobs, dict(plan.bad), os.getpid(), self._since)
-        self._worker = Child("worker", worker_process.work, order, self._mark)
-        self._say(f"worker {self._worker.pid} starts")
-
-    def _stop_worker(self) -> None:
-        """Ask it to commit and end."""
-        if self._worker is not None and self._kill_at is None:
-            self._worker.terminate()
-            self._kill_at = self._clock.monotonic_ms() + round(self._plan.config.run.stop_timeout * _OF_STOP_TIMEOUT)
-
-    def _worker_ended(self, child: Child, now: int) -> None:
-        """What to do about a worker that is gone."""
-        asked = self._kill_at is not None
-        self._worker = self._kill_at = None
-        how = child.end() or "it ended by itself"
-        if asked:
-            self._worker_at = now
-            return
-        if child.told(News.LOST):
-            raise WorkError(f"the worker stopped: {how}")
-        if child.told(News.USAGE):
-            self._refuse(how, now)
-            return
-        self._trouble = f"the worker died: {how}" + (f", while it read {self._mark.url}" if self._mark.url else "")
-        if child.told(News.DISK) or not self._room.look():
-            self._say(f"{self._trouble}; it starts again when there is room on the disk")
-            self._worker_at = now + _NO_ROOM_PAUSE_MS
-            return
-        self._count_death(now)
-        self._worker_at = now + _RESTART_PAUSE_MS
-        self._say(f"{self._trouble}; it starts again ({len(self._deaths)} of {self._plan.config.run.restarts} restarts)")
-
-    def _count_death(self, now: int) -> None:
-        """Raises WorkError if there were too many."""
-        settings = self._plan.config.run
-        self._deaths.append(now)
-        while self._deaths[0] < now - settings.window:
-            self._deaths.popleft()
-        if len(self._deaths) > settings.restarts:
-            raise WorkError(
-                f"the worker died {len(self._deaths)} times in {format_duration(settings.window)}, more than run.restarts "
-                f"({settings.restarts}) allows; the last time: {self._trouble}. Nothing is lost: mend the cause and run again"
-            )
-
-    def _refuse(self, problem: str, now: int) -> None:
-        """The worker cannot work with these settings: go back to those that it could. Raises ConfigError if there are none."""
-        if self._proven is None or self._proven is self._plan:
-            raise ConfigError(problem)
-        self._say(f"the new settings cannot be used; those of before are in force again: {problem}")
-        self._plan = self._proven
-        self._worker_at = now
 
     # -- room, and what is shown --------------------------------------------------------------------------------------
 
@@ -310,16 +221,16 @@ class Daemon:
                 "pid": 0,
                 "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
-                "message": self._room.message or self._trouble or "the worker starts",
+                "message": self._room.message or self._worker.trouble or "the worker starts",
                 "bad": dict(self._plan.bad),
             },
         )
 
     def _end(self) -> None:
         """Have everybody commit and end, the worker first: the indexer then reads its last commit. Whoever is late is killed."""
-        deadline = time.monotonic() + self._plan.config.run.stop_timeout * _OF_STOP_TIMEOUT / 1000
+        deadline = time.monotonic() + self._plan.config.run.stop_timeout * OF_STOP_TIMEOUT / 1000
         self._upkeep.close()
-        for child in (self._worker, self._index.child):
+        for name, child in (("worker", self._worker.child), ("indexer", self._index.child)):
             if child is None:
                 continue
             child.terminate()
@@ -330,8 +241,8 @@ class Daemon:
                     child.kill()
             how = child.end()
             if how:
-                self._say(f"{'the worker' if child is self._worker else 'the indexer'}: {how}")
-        self._worker = self._index.child = None
+                self._say(f"the {name}: {how}")
+        self._worker.child = self._index.child = None
         with suppress(LycosaError, OSError):
             self._news.tick()
             self._workspace.storage.remove(FILE)

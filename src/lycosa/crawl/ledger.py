@@ -35,6 +35,9 @@ from lycosa.url.keys import Identifier
 NOTABLE_CLAIM = 0.05
 """A row is written when the weight of what lists say of it moved by more."""
 
+LEAST_CLAIM = 0.15
+"""Claims of a change make a page due while more than this share of the host's claims was right; but for `fresh`, which weighs each."""
+
 
 WAIT = "wait"
 """`Ledger.held`: it is not known yet whether the URL may be fetched."""
@@ -341,7 +344,7 @@ class Ledger:
 
     def claimed(self, collection: str, claims: Mapping[UrlId, int]) -> None:
         """Sitemaps or feeds say when known pages changed last: those that changed since their visit are due, or with `fresh` come
-        the earlier, the more often the host's claims were right."""
+        the earlier, the more often the host's claims were right; a host that always says so is not listened to."""
         assignment = self.assignments[collection]
         if assignment.collection.recrawl == "never" or not claims:
             return
@@ -359,12 +362,16 @@ class Ledger:
     def _heed(self, row: UrlRow, changed_at: int) -> None:
         """A list names a visited page, and says when it changed last."""
         claimed = row.visited_at < changed_at
-        if self.assignments[row.collection].collection.recrawl != "fresh":
-            if claimed:
-                self.make_due(row)
-            return
         trust = self.trust(self.host(row.id).row)
         claim = claim_weight(trust) if claimed else row.claim
+        if self.assignments[row.collection].collection.recrawl != "fresh":
+            if claimed and claim > LEAST_CLAIM:
+                row.claim = claim
+                self.make_due(row)
+            elif claim != row.claim:
+                row.claim = claim  # its next visit tells whether the host has learned to say the truth
+                self.change(row)
+            return
         silence = silence_weight(trust)
         if abs(claim - row.claim) > NOTABLE_CLAIM or abs(silence - row.silence) > NOTABLE_CLAIM:
             row.claim, row.silence = claim, silence

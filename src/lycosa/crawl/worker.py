@@ -179,6 +179,8 @@ class Worker:
                 for name, each in self.ledger.assignments.items()
                 if each.in_flight >= each.collection.connections or name in self._resting or self._spent(each)
             )
+            if len(self._closed) == len(self.ledger.assignments):
+                break  # nothing may be fetched, so nothing is missing
             rows = self.frontier.next(now, self._closed)
             if not rows:
                 if refilled or not self._hungry(now) or not self.ledger.reserve.refill():
@@ -236,8 +238,9 @@ class Worker:
         if not at_hand and not self.ledger.robots_known(origin, row.id.host_key, now_ms):
             self.frontier.hold(row.id.host_key)
             self.frontier.put_back(rows)
-            self.ledger.urgent.append(self.ledger.robots_task(origin))
-            return False
+            self.frontier.start(row.id.host_key, self.clock.monotonic_ms())  # the host may be asked: for its robots.txt
+            self._start(self.ledger.robots_task(origin))
+            return True
         if not at_hand:  # it was read by an earlier run: perhaps for another collection, or without its sitemaps
             self.absorber.discovery.from_robots(origin, self.ledger.robots.sitemaps(origin))
         if not self.ledger.robots.reachable(origin):

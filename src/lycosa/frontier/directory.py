@@ -42,7 +42,7 @@ class Order(StrEnum):
     """Which of the hosts that are due comes first."""
 
     TIME = "time"  # the one that is due first; overdue ones are equal
-    SERVERS = "servers"  # one without any page, then the one unvisited longest
+    SERVERS = "servers"  # one that was never visited, then the one unvisited longest
     RANK = "rank"  # the highest rank
 
 
@@ -196,6 +196,17 @@ class HostDirectory:
         self._arrays.shed()
         return None if earliest >= NEVER else earliest
 
+    def unvisited_rest(self, now_ms: int) -> bool:
+        """Whether a resting host is due of which no URL was ever visited."""
+        found = False
+        for first in range(0, self._count, _BLOCK):
+            block = slice(first, min(first + _BLOCK, self._count))
+            if bool(((self.next_at[block] <= now_ms) & ~self.active[block] & (self.visited[block] == 0)).any()):
+                found = True
+                break
+        self._arrays.shed()
+        return found
+
     def counts(self) -> dict[str, int]:
         """In all: hosts, active, due (that have something to fetch some time), waiting, visited, pages."""
         used = slice(0, self._count)
@@ -254,7 +265,7 @@ class HostDirectory:
         if order is Order.RANK:
             return -self.rank[due].astype(np.float64)
         if order is Order.SERVERS:
-            return np.where(self.pages[due] == 0, -1.0, self.last_visit_at[due] // _TIE_MS)
+            return np.where(self.visited[due] == 0, -1.0, self.last_visit_at[due] // _TIE_MS)
         return (np.maximum(self.next_at[due] - now_ms, 0) // _TIE_MS).astype(np.float64)
 
     def _places(self, slots: Slots) -> _Keys:

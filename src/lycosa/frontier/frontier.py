@@ -77,6 +77,7 @@ class HostQueue:
 
 _DEFAULT_ORDER = Order()
 _LOOK_AGAIN_MS = 100
+_OVERFULL = 2
 
 
 class Frontier:
@@ -93,6 +94,7 @@ class Frontier:
         self._numbers = count(1)
         self._size = 0
         self.dry: set[int] = set()  # hosts with an empty head that the tables can fill
+        self.unvisited_only = False  # hosts rest that come before any visited one: ask for them first
 
     def __len__(self) -> int:
         """How many URLs wait here."""
@@ -176,7 +178,19 @@ class Frontier:
             head.closed_at = rank  # what is here already is not worse by much: the next refill sorts it out
             return False
         self.add(row)
+        if len(head.rows) > _OVERFULL * room:
+            self._trim(head, room)
         return True
+
+    def _trim(self, head: Head, room: int) -> None:
+        """Leave the first `room` of what waits in a head to it; the tables, or the batches, hold the others too."""
+        waiting = sorted(entry for entry in head.waiting if self._valid(head, entry[1], entry[2]))
+        for _, _, row in waiting[room:]:
+            del head.rows[row.key]
+            self._size -= 1
+        if waiting[room:]:
+            head.closed_at = waiting[room][0]
+        head.waiting = waiting[:room]
 
     def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """Take a URL out, whatever its host's clock says (replay uses this)."""
@@ -195,9 +209,16 @@ class Frontier:
         """
         put_off: list[HostQueue] = []
         rows: tuple[UrlRow, ...] = ()
+        if closed and self._orders and all(name in closed for name in self._orders):
+            return ()  # or every host that is due would be looked at, in vain
         self._wake_lines(now)
         while not rows and (queue := self._next_host(now)) is not None:
             key, domain = queue.row.host_key, queue.row.registrable_domain
+            if self.unvisited_only and queue.row.visited:
+                put_off.append(queue)
+                if len(self._orders) == 1:
+                    break  # those behind it are visited too
+                continue
             if queue.held or self.clocks.host_ready_at(key) > now:
                 self._schedule(queue)
             elif self.clocks.domain_ready_at(domain) > now and self.ready_at(key) > now:

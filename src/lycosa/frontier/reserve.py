@@ -9,6 +9,7 @@ Stored times are milliseconds since 1970, the frontier's are of the monotonic cl
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,11 +36,13 @@ from lycosa.url.scope import hostname
 HORIZON_MS = 600_000
 """What is due within ten minutes belongs into a head; a host that rests longer than that rests in the tables."""
 
-_REFILL_HOSTS = 2_000
+_REFILL_HOSTS = 2_000  # also how many that rested come in a second, more than can be asked: after a start all of them pause
 _REFILL_EVERY_MS = 100
 _ROOM_LEAST = 2
 _SHARE_OF_LARGE = 200  # of a host with very many URLs each refill takes this share, so that reading it stays cheap a URL
+_MOST_OF_LARGE = 1_000
 _LOOK_AGAIN_MS = 1_000
+_MOST_STALE = 1_000
 _LONGEST_PAUSE_MS = MAX_CRAWL_DELAY_MS  # a longer one in the tables is of a time when back-off was part of it
 
 
@@ -103,8 +106,10 @@ class Reserve:
         self._depth = depth
         self._in_flight = in_flight
         self._next_refill = 0
-        self._earliest: int | None = None
-        self._earliest_until = -1
+        self._next_fresh = 0
+        self._wakes: list[tuple[int, int]] = []  # heap of (next_due_at, host_key); valid while it is the host's
+        self._rest_at = NEVER  # no resting host is due before; ms since 1970
+        self._rest_at_until = -1
         self._unvisited_first = any(order.strategy.unvisited_first for order in frontier.orders.values())
 
     @property
@@ -114,8 +119,10 @@ class Reserve:
 
     @property
     def full(self) -> bool:
-        """Whether no further host may become active without another going."""
-        return len(self.frontier.hosts) >= self._active_hosts
+        """Whether a new host is to rest: every place is taken, or enough are and others wait for theirs."""
+        active = len(self.frontier.hosts)
+        others_wait = self._rest_at <= self._clock.now_ms() and not self._unvisited_first
+        return active >= (min(_REFILL_HOSTS, self._active_hosts) if others_wait else self._active_hosts)
 
     def due_at(self, row: UrlRow) -> int | None:
         """When a URL is to be fetched, ms since 1970 (0: now); None: never, as things are."""
@@ -149,7 +156,7 @@ class Reserve:
         if wait <= HORIZON_MS and earliest == due and (head is None or len(head.rows) < self.room):
             self.frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
         else:
-            queue.next_due_at = earliest if queue.next_due_at is None else min(queue.next_due_at, earliest)
+            self._look_at(queue, earliest)
 
     def move(self, row: UrlRow) -> None:
         """When a URL is due has changed: see that it comes at its time, on an active host or on one that rests."""
@@ -160,7 +167,7 @@ class Reserve:
         slot = self.directory.slot(row.id.host_key)
         if due is not None and slot is not None:
             self.directory.wake(slot, due)
-            self._earliest_until = -1
+            self._rest_at = min(self._rest_at, due)
 
     def rules_of(self, collection: str) -> RecrawlRules | None:
         """The rules of a collection; None: it is left alone."""
@@ -180,8 +187,7 @@ class Reserve:
         """
         now_ms = self._clock.now_ms()
         for queue in self.frontier.hosts.values():
-            queue.next_due_at = now_ms
-        self._earliest_until = -1
+            self._look_at(queue, now_ms)
         if self.shelves is None:
             return
         due = {collection: due_expr(rules) for collection, rules in self._rules.items()}
@@ -189,7 +195,7 @@ class Reserve:
         for frame in self.shelves.urls.live(("state", *needed)):
             hosts = summary(frame, due).filter(pl.col("due_at").is_not_null())
             self.directory.wake_many(hosts["host_key"].to_numpy(), hosts["due_at"].to_numpy())
-            self._earliest_until = -1
+            self._rest_at_until = -1
             yield
 
     def refresh(self, state: LogState) -> None:
@@ -249,28 +255,27 @@ class Reserve:
     def rest(self, row: HostRow) -> None:
         """Take in a host that was not known, to rest until there is room for it. It has a URL that is due."""
         slot = self.directory.add(row.host_key, row.partition)
-        self.directory.set(slot, waiting=row.known, next_at=self._clock.now_ms())
+        self.directory.set(slot, waiting=row.known)
+        self._wake(slot)
 
     def note(self, host_key: int) -> None:
         """A new URL of a resting host was admitted: it is due now."""
         slot = self._slot(host_key)
         self.directory.change(slot, waiting=1)
-        self.directory.wake(slot, self._clock.now_ms())
-        self._earliest_until = -1
+        self._wake(slot)
 
     def hush(self) -> None:
         """No resting host is due until it is woken: with `only`, what is due is not yet known."""
         self.directory.hush()
-        self._earliest_until = -1
+        self._rest_at_until = -1
 
     def reached(self, host_key: int) -> None:
         """`only` admits more URLs of a host: they are looked for in the tables."""
         queue, slot = self.frontier.hosts.get(host_key), self.directory.slot(host_key)
         if queue is not None:
-            queue.next_due_at = 0
+            self._look_at(queue, 0)
         elif slot is not None:
-            self.directory.wake(slot, self._clock.now_ms())
-        self._earliest_until = -1
+            self._wake(slot)
 
     def open(self, host_key: int) -> HostQueue | None:
         """Make a resting host active (its URLs come with the next refill). None: no such host is known."""
@@ -279,7 +284,7 @@ class Reserve:
             self._open([host_key])
             queue = self.frontier.hosts.get(host_key)
             if queue is not None:
-                queue.next_due_at = 0
+                self._look_at(queue, 0)
         return queue
 
     def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
@@ -301,37 +306,44 @@ class Reserve:
         now = self._clock.monotonic_ms()
         if self.frontier.dry:
             return max(now, self._next_refill)
-        if now >= self._earliest_until:
-            times = [self.directory.next_time()]
-            times += [queue.next_due_at for queue in self.frontier.hosts.values()]
-            self._earliest = min((at for at in times if at is not None and at < NEVER), default=None)
-            self._earliest_until = now + _LOOK_AGAIN_MS
-        return None if self._earliest is None else max(self._monotonic(self._earliest), self._next_refill)
+        if now >= self._rest_at_until:
+            earliest = self.directory.next_time()
+            self._rest_at = NEVER if earliest is None else earliest
+            self._rest_at_until = now + _LOOK_AGAIN_MS
+            if self._rest_at > self._clock.now_ms():
+                self.frontier.unvisited_only = False
+        while self._wakes and not self._valid_wake(*self._wakes[0]):
+            heapq.heappop(self._wakes)
+        times = []
+        if self._rest_at < NEVER:
+            times.append(max(self._monotonic(self._rest_at), self._next_fresh))
+        if self._wakes:
+            times.append(max(self._monotonic(self._wakes[0][0]), self._next_refill))
+        return min(times, default=None)
 
     def refill(self) -> bool:
-        """Bring in what is due, if the last refill is not too near. True if anything was read."""
+        """Bring in what is due, if the last refill is not too near. True if anything was read.
+
+        While others wait that rest, hosts whose heads have run dry go to the end of their line, and nobody holds a place with
+        nothing to do: all get their turn, and neighbours in the files are read together.
+        """
         now = self._clock.monotonic_ms()
         if now < self._next_refill:
             return False
         self._next_refill = now + _REFILL_EVERY_MS
         now_ms = self._clock.now_ms()
-        thirsty = []
-        for key, queue in self.frontier.hosts.items():
-            if key not in self.frontier.dry and (queue.next_due_at is None or queue.next_due_at > now_ms):
-                continue
-            ready_at = self.frontier.clocks.host_ready_at(key)
-            if ready_at >= BUSY or ready_at <= now + HORIZON_MS:
-                thirsty.append(key)
-            else:
-                queue.next_due_at = self._wall(ready_at)  # it rests for long: when that is over it is looked at again
-        self.frontier.dry.clear()
-        keys = thirsty[:_REFILL_HOSTS]
-        self.frontier.dry.update(thirsty[_REFILL_HOSTS:])
-        fresh = self._due_hosts(now_ms)
-        if fresh:
-            self._make_room(len(fresh), now, set(keys))
-            fresh = fresh[: max(0, self._active_hosts - len(self.frontier.hosts))]
+        dry = self._dry(now, now_ms)
+        fresh: list[int] = []
+        if self._rest_at <= now_ms and now >= self._next_fresh:
+            for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
+                self._close(key)
+            dry = [key for key in dry if key in self.frontier.hosts]
+            fresh = self._due_hosts(now_ms, self._make_room(_REFILL_HOSTS, now, set(dry)))
             self._open(fresh)
+            self._next_fresh = now + max(_REFILL_EVERY_MS, 1_000 * len(fresh) // _REFILL_HOSTS)
+            self.frontier.unvisited_only = self._unvisited_first and self.directory.unvisited_rest(now_ms)
+        keys = dry[:_REFILL_HOSTS]
+        self.frontier.dry.update(dry[_REFILL_HOSTS:])
         keys += [key for key in fresh if key in self.frontier.hosts]
         if keys:
             self._read(keys, now_ms)
@@ -344,32 +356,67 @@ class Reserve:
 
     # -- hosts --------------------------------------------------------------------------------------------------------
 
-    def _due_hosts(self, now_ms: int) -> list[int]:
-        earliest = self.directory.next_time()
-        if earliest is None or earliest > now_ms:
-            return []
+    def _dry(self, now: int, now_ms: int) -> list[int]:
+        """The active hosts that the tables have something for now; they count as dry no more."""
+        while self._wakes and self._wakes[0][0] <= now_ms:
+            at, key = heapq.heappop(self._wakes)
+            if self._valid_wake(at, key):
+                self.frontier.dry.add(key)
+        dry = []
+        for key in self.frontier.dry:
+            ready_at = self.frontier.clocks.host_ready_at(key)
+            if ready_at >= BUSY or ready_at <= now + HORIZON_MS:
+                dry.append(key)
+            else:
+                self._look_at(self.frontier.hosts[key], self._wall(ready_at))  # it rests for long
+        self.frontier.dry.clear()
+        return dry
+
+    def _look_at(self, queue: HostQueue, at_ms: int) -> None:
+        """See that an active host is looked at again at this time at the latest."""
+        if queue.next_due_at is None or at_ms < queue.next_due_at:
+            queue.next_due_at = at_ms
+            heapq.heappush(self._wakes, (at_ms, queue.row.host_key))
+            if len(self._wakes) > _MOST_STALE + 2 * len(self.frontier.hosts):
+                self._wakes = [(each.next_due_at, key) for key, each in self.frontier.hosts.items() if each.next_due_at is not None]
+                heapq.heapify(self._wakes)
+
+    def _valid_wake(self, at_ms: int, host_key: int) -> bool:
+        queue = self.frontier.hosts.get(host_key)
+        return queue is not None and queue.next_due_at == at_ms
+
+    def _wake(self, slot: int) -> None:
+        """A resting host is due now."""
+        now_ms = self._clock.now_ms()
+        self.directory.wake(slot, now_ms)
+        self._rest_at = min(self._rest_at, now_ms)
+        if self._unvisited_first and not self.directory.visited[slot]:
+            self.frontier.unvisited_only = True
+
+    def _due_hosts(self, now_ms: int, limit: int) -> list[int]:
         order = HostOrder.SERVERS if self._unvisited_first else HostOrder.TIME
-        slots = self.directory.pick(now_ms, HORIZON_MS, _REFILL_HOSTS, order)
+        slots = self.directory.pick(now_ms, HORIZON_MS, limit, order)
         return [int(key) for key in self.directory.host_key[slots]]
 
-    def _make_room(self, wanted: int, now: int, kept: Container[int]) -> None:
-        """Send hosts back until `wanted` more fit: first those with nothing to do, then those that rest for long."""
+    def _make_room(self, wanted: int, now: int, kept: Container[int]) -> int:
+        """Send hosts back until `wanted` more fit, if so many can go; gives back how many fit.
+
+        First go those that rest for long; then those that stand in their domain's line: a domain of very many hosts must not
+        take all places; and for a strategy that wants a page of every host first, those that gave one.
+        """
         hosts = self.frontier.hosts
-        too_many = len(hosts) + wanted - self._active_hosts
-        if too_many <= 0:
-            return
-        idle = [key for key, queue in hosts.items() if queue.idle and key not in kept]
-        resting = [
-            key
-            for key, queue in hosts.items()
-            if not queue.in_flight
-            and not queue.held
-            and not queue.idle
-            and key not in kept
-            and self.frontier.clocks.host_ready_at(key) > now + HORIZON_MS
-        ]
-        for key in [*idle, *resting][:too_many]:
-            self._close(key)
+        free = self._active_hosts - len(hosts)
+        if free < wanted:
+            quiet = [(key, queue) for key, queue in hosts.items() if not queue.in_flight and not queue.held and key not in kept]
+            resting = [key for key, _ in quiet if self.frontier.clocks.host_ready_at(key) > now + HORIZON_MS]
+            parked = [key for key, queue in quiet if queue.parked]
+            visited = [key for key, queue in quiet if queue.row.visited] if self._unvisited_first else []
+            for key in dict.fromkeys([*resting, *parked, *visited]):
+                if free >= wanted:
+                    break
+                self._close(key)
+                free += 1
+        return max(0, min(free, wanted))
 
     def _open(self, host_keys: Sequence[int]) -> None:
         """Make resting hosts active; politeness goes on where it stood."""
@@ -413,7 +460,6 @@ class Reserve:
 
     def _close(self, host_key: int) -> None:
         queue = self.frontier.close_host(host_key)
-        self._earliest_until = -1
         due = [at for at in (queue.next_due_at,) if at is not None]
         waiting = 0
         for head in queue.heads.values():
@@ -424,7 +470,10 @@ class Reserve:
         row = queue.row
         ready = self._wall(self.frontier.clocks.let_go(host_key))
         row.not_before = max(row.not_before, ready)
+        if queue.parked:  # its domain has more hosts than it can be asked for; in its line it would stand for long
+            ready = max(ready, self._clock.now_ms() + HORIZON_MS)
         next_at = max(min(due), ready) if due else NEVER
+        self._rest_at = min(self._rest_at, next_at)
         slot = self._slot(host_key)
         self.directory.activate(slot, False)
         self.directory.set(slot, next_at=next_at, waiting=row.known, visited=row.visited, pages=row.pages, last_visit_at=row.last_visit_at)
@@ -439,7 +488,7 @@ class Reserve:
     def _read(self, host_keys: Sequence[int], now_ms: int) -> None:
         """Give these active hosts the heads of their queues, from the tables and the batches."""
         horizon = now_ms + HORIZON_MS
-        room = self.room
+        room = max(_ROOM_LEAST, (self._waiting_urls - len(self.frontier)) // len(host_keys))
         pending = {key: self._pending_rows(key) for key in host_keys}
         taken: dict[tuple[int, str], list[UrlRow]] = {}
         more: set[tuple[int, str]] = set()
@@ -459,7 +508,6 @@ class Reserve:
                         if (collection, row.operation, row.id.url_key) not in pending[row.id.host_key]:
                             self._take(row, horizon, taken)
                     more.update((key, collection) for key, number in given.items() if number >= asked)
-        self._earliest_until = -1
         now = self._clock.monotonic_ms()
         for (key, collection), rows in taken.items():
             self._fill(self.frontier.hosts[key], collection, rows, room, (key, collection) in more, now, now_ms)
@@ -476,8 +524,7 @@ class Reserve:
         if earliest <= horizon and earliest == due:
             taken.setdefault((row.id.host_key, row.collection), []).append(row)
             return
-        queue = self.frontier.hosts[row.id.host_key]
-        queue.next_due_at = earliest if queue.next_due_at is None else min(queue.next_due_at, earliest)
+        self._look_at(self.frontier.hosts[row.id.host_key], earliest)
 
     def _is_near(self, row: UrlRow, horizon: int) -> bool:
         """Whether a head may hold a URL now."""
@@ -494,7 +541,7 @@ class Reserve:
         hosts = self.frontier.hosts
         large = [key for key in host_keys if hosts[key].row.known > room * _SHARE_OF_LARGE]
         for key in large:
-            yield [key], hosts[key].row.known // _SHARE_OF_LARGE
+            yield [key], min(hosts[key].row.known // _SHARE_OF_LARGE, _MOST_OF_LARGE)
         rest = [key for key in host_keys if key not in set(large)]
         if rest:
             yield rest, room
@@ -537,7 +584,7 @@ class Reserve:
             row.depth = min(row.depth, self._depth(row))
             wanted.append(row)
         wanted.sort(key=rank)
-        kept = wanted[: max(room, queue.row.known // _SHARE_OF_LARGE)]
+        kept = wanted[: max(room, min(queue.row.known // _SHARE_OF_LARGE, _MOST_OF_LARGE))]
         for row in kept:
             wait = (self.due_at(row) or 0) - now_ms
             self.frontier.add(row, now + wait if wait > 0 else 0)
