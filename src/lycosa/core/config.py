@@ -84,7 +84,11 @@ class FetchSettings(_Section):
     max_decoded: SizeBytes = Field(40 * 2**20, ge=1024, description="Largest body after decompression; a longer one is cut and marked.")
     retries: int = Field(3, ge=0, le=20, description="Further attempts after a failure that may pass; each one is recorded.")
     retry_wait: DurationMs = Field(5_000, ge=0, description="Wait before the first further attempt; doubled for each one after it.")
-    retry_later: DurationMs = Field(86_400_000, ge=0, description="When the attempts are used up, the URL is due again after this time.")
+    retry_later: DurationMs = Field(
+        86_400_000,
+        ge=0,
+        description="When the attempts are used up, the URL is due again after this time; doubled with each such failure, up to a week.",
+    )
     max_redirects: int = Field(10, ge=0, le=50, description="Redirect hops that are followed; the next one is excluded.")
     http2: bool = Field(True, description="Offer HTTP/2 over TLS.")
     verify_tls: bool = Field(True, description="Refuse certificates that do not verify.")
@@ -198,7 +202,6 @@ class Collection(_Section):
         "of every known host before a second of any, then the host that was visited longest ago, `best-first` highest priority.",
     )
     priority: float = Field(0.0, allow_inf_nan=False, description="Of two collections that want the same host, the higher is served first.")
-    language: str = Field("", description="The language that the collection is meant to hold; empty: any.")
     media_types: tuple[str, ...] = Field(
         (),
         description="Media types to keep, `*` as wildcard: `text/html`, `application/*`. Others are dropped after their headers. "
@@ -227,7 +230,7 @@ class Collection(_Section):
         True, description="Stop at URLs and parts of sites that look like traps; each rule is counted and shown by `explain`."
     )
     domain_connections: int = Field(2, ge=1, le=64, description="Connections at once to all hosts of one registrable domain.")
-    address_connections: int = Field(4, ge=1, le=256, description="Connections at once to all hosts behind one IP address.")
+    address_connections: int = Field(4, ge=0, le=256, description="Connections at once to all hosts behind one IP address; 0: no limit.")
     burst: int = Field(
         1,
         ge=1,
