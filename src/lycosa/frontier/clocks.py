@@ -50,7 +50,7 @@ class ClockRules:
         return ClockRules(
             min(collection.connections_per_host for collection in every),
             min(collection.domain_connections for collection in every),
-            min(collection.address_connections for collection in every),
+            min((collection.address_connections for collection in every if collection.address_connections), default=0),
             min(collection.burst for collection in every),
         )
 
