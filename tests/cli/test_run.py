@@ -19,9 +19,6 @@ HOME = "http://127.0.0.1:9/"
     [
         ("", (), "no [[collection]]"),
         (collection("one", "https://www.debian.org/"), (), "fetch.contact is not set"),
-        (collection("news", HOME) + collection("docs", HOME), ("--collection", "new"), "did you mean 'news'"),
-        (collection("one", "htp:/x"), (), "collection one: 'htp:/x' cannot be used as a URL: scheme"),
-        (collection("one", HOME), ("--set", "run.restart=3"), "did you mean 'restarts'"),
         (collection("one", HOME), ("--set", "fetch.connect_to=x"), "HOST:PORT:HOST:PORT"),
         (collection("one", HOME), ("--set", "crawl.exclusions=/nowhere/list"), "exclusion list /nowhere/list cannot be read"),
     ],
@@ -72,36 +69,6 @@ def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> N
         with daemon(workspace, QUICK + collection("one", home)) as running:
             running.until_pages(2)
             assert running.stop() == 0, running.errors
-
-
-def test_what_add_refuses(lycosa: Lycosa, tmp_path: Path) -> None:
-    settings = collection("one", HOME) + collection("two", "http://127.0.0.2/a/x", more='scope = "prefix"\ndrop_parameters = ["utm_*"]')
-    (tmp_path / "list").write_text("host 127.0.0.1\n")
-    (tmp_path / "w").mkdir()
-    (tmp_path / "w" / "lycosa.toml").write_text(f'[crawl]\nexclusions = "{tmp_path}/list"\n{settings}')
-
-    def add(*arguments: str) -> tuple[int, str]:
-        said = lycosa("-w", str(tmp_path / "w"), "add", *arguments)
-        return said.code, said.err
-
-    for arguments, reason in [
-        (("http://127.0.0.2/a/y",), "say which collection with --collection NAME; there are one, two"),
-        (("http://127.0.0.2/a/y", "--collection", "tow"), "there is no collection 'tow'; did you mean 'two'"),
-        (
-            ("http://127.0.0.2/a/y", "http://127.0.0.2/b", "--collection", "two"),
-            "http://127.0.0.2/b is not taken by collection 'two': refused (scope)",
-        ),
-        (("mailto:a@b", "--collection", "two"), "cannot be used as a URL: scheme"),
-        (("http://[", "--collection", "two"), "unparsable"),
-        ((HOME, "--collection", "one"), f"{HOME} is excluded by the operator"),
-    ]:
-        code, err = add(*arguments)
-        assert code == 2, err
-        assert reason in err
-    assert not list((tmp_path / "w").glob("inbox/*"))
-    assert add("http://127.0.0.2/a/y?utm_x=1", "--collection", "two")[0] == 0
-    (file,) = (tmp_path / "w" / "inbox").iterdir()
-    assert json.loads(file.read_text())["urls"] == ["http://127.0.0.2/a/y"]
 
 
 def test_add_without_a_workspace(lycosa: Lycosa, tmp_path: Path) -> None:
