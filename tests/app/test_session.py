@@ -11,8 +11,9 @@ from lycosa.core.clock import SystemClock
 from lycosa.core.config import parse_config
 from lycosa.core.errors import ClaimLost, ConfigError, UrlError
 from lycosa.crawl.ledger import Job
+from lycosa.store.check import verify
 from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import ServeWeb, page, serve
+from tests.crawl.conftest import ServeWeb, page, path_of, serve
 from tests.crawl.sessions import collection, work
 
 __all__ = ["serve"]
@@ -64,6 +65,31 @@ def test_a_seed_that_cannot_be_used_is_told_and_the_next_call_goes_on(serve: Ser
     with pytest.raises(UrlError):
         work(tmp_path / "w", [(collection("default"), [web.url(), "http://127.0.3.1:1/" + "x" * 3_000])])
     assert work(tmp_path / "w", [(collection("default"), [web.url()])]).pages() == ["/", "/a.html"]
+
+
+def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve({"/index.html": page("/a.html"), "/a.html": page(text="old")})
+    workspace = Workspace.open_or_create(str(tmp_path / "w"))
+    jobs = [Job(collection("default"), (web.url(),))]
+    first = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    first.take_up()
+    second = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    second.take_up()
+    with pytest.raises(ClaimLost):
+        first.worker.run()
+    first.close()
+    (web.server.servers[0].root / "a.html").write_text(page(text="new"))
+    second.worker.run()
+    second.claim.release()
+    second.close()
+    crawled = work(tmp_path / "w", [(collection("default"), [web.url()])])
+    assert len(web.asked()) == 4
+    visits = [str(row["url"]) for row in crawled.rows("visits") if row["kind"] == "page"]
+    assert len(visits) == 4
+    titles = {path_of(str(row["url"])): row["title"] for row in crawled.rows("pages")}
+    assert titles == {"/": "a page", "/a.html": "new"}
+    assert not workspace.claim("look", settings={}).orphans()
+    assert verify(workspace, deep=True).ok
 
 
 def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) -> None:

@@ -94,6 +94,15 @@ class Absorber:
         if any(waiting.origin == task.origin for waiting in self.ledger.urgent):
             self.ledger.frontier.hold(self.ledger.identifier.identify(f"{task.origin}/").host_key)  # a further attempt, or hop
 
+    def record(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
+        """Archive an exchange that is older than what the tables hold of its URL: it was made, and nothing follows from it."""
+        row = task.rows[0]
+        visit = build_visit(exchange, parse_head(exchange.response_head), task.identity, row.collection, row, task.attempt)
+        visit.record_id, visit.redirect_to, visit.changed = replayed.visit.record_id, replayed.visit.redirect_to, False
+        self.ledger.batch.archive(exchange, visit, replayed.revisit_of)
+        self._count(visit)
+        self.ledger.batch.add_visit(visit)
+
     # -- pages --------------------------------------------------------------------------------------------------------
 
     def _read_rows(

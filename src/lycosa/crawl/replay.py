@@ -120,14 +120,22 @@ def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool
         absorber.replay(exchange, Task(identity, (), origin, VisitKind.ROBOTS, visit.attempt, visit.depth), replayed)
         return True
     operation = visit.kind if visit.kind in KINDS else ""
+    admitted = {
+        name: row
+        for name, row in tables.rows_of(identity, operation).items()
+        if row.state in _WAITING and (operation or ledger.assignments[name].gate.refuses(row) is None)
+    }
     rows = [
         row
-        for name, row in tables.rows_of(identity, operation).items()
-        if row.state in _WAITING and row.visited_at < visit.fetched_at and (operation or ledger.assignments[name].gate.refuses(row) is None)
+        for row in admitted.values()
+        if row.visited_at < visit.fetched_at
         if exchange.status != 304 or row.record_id  # a collection that does not hold the page learns nothing from this
     ]
     if not rows:
-        return False
+        own = admitted.get(visit.collection)
+        if own is not None:  # a worker that had lost its claim went on for a moment, or the clock was set back
+            absorber.record(exchange, Task(identity, (own,), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt), replayed)
+        return own is not None
     rows.sort(key=lambda row: row.collection != visit.collection)  # the collection that asked comes first
     ledger.host(identity)
     for row in rows:
