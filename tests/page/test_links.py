@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from lycosa.core.errors import Refusal
 from lycosa.core.records import Page
-from lycosa.page.links import MAX_LINKS, header_links, refresh_target
+from lycosa.page.links import MAX_LINKS, header_links, refresh_target, resolve_links
 from lycosa.page.parse import FAULT_ANCHOR_CUT, FAULT_LINKS_CUT, parse_page
+from lycosa.url.normalise import LinkResolver
 
 URL = "http://www.example.org/dir/page.html"
 
@@ -124,3 +126,27 @@ def test_link_headers() -> None:
     assert [tuple(item) for item in page.alternates] == [("de", "http://www.example.org/de")]
     page = parse_page(b"<link rel=canonical href=/own>", url=URL, link_headers=['</c>; rel="canonical"'])
     assert page.canonical == "http://www.example.org/own"
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+def test_links_are_what_the_resolver_makes_of_each(with_base: bool) -> None:
+    hrefs = [
+        "x.html",
+        "x.html#part",
+        "x.html #part",
+        "x.html#",
+        " x.html",
+        "#top",
+        "",
+        "?q#f",
+        "/a b#c",
+        "mailto:a@b#c",
+        "http://[#x",
+        "x.html#",
+    ]
+    found = [("a", href, "", str(number)) for number, href in enumerate(hrefs)]
+    for _ in range(2):  # the second time from what is known
+        links, refused, _ = resolve_links(found, LinkResolver(URL), with_base)
+        expected = [LinkResolver(URL).resolve(href) for href in hrefs if with_base or href[:1] != "#"]
+        assert [link.target for link in links] == [target for target in expected if not isinstance(target, Refusal)]
+        assert sum(refused.values()) == sum(isinstance(target, Refusal) for target in expected) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import ada_url
 import pytest
@@ -44,6 +45,24 @@ def test_equal_to_the_slow_way(base: str, texts: list[str]) -> None:
     resolver = LinkResolver(base)
     for text in (*texts, *texts):  # the second time from what is known
         assert resolver.resolve(text) == slow(base, text)
+
+
+@given(plain)
+@example("./a")
+@example("a/../b")
+@example("%41")
+@example("a" * MAX_LENGTH)
+def test_a_base_of_a_known_origin_is_normalised_too(path: str) -> None:
+    assert LinkResolver("http://h.example/").base == "http://h.example/"
+    base = f"http://h.example/{path}"
+    assert result_or_reason(lambda: LinkResolver(base).base) == result_or_reason(lambda: normalise(base))
+
+
+def result_or_reason(make: Callable[[], str]) -> str | Refusal:
+    try:
+        return make()
+    except UrlError as error:
+        return error.reason
 
 
 @given(plain, st.sampled_from(("b?x", "c/", "c/d?", "d%41/e")))

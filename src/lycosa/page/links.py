@@ -65,10 +65,15 @@ def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_b
     new_link = tuple.__new__  # what Link's own constructor calls, in half the time
     position = 0
     for kind, href, rel, anchor in found:
-        target = known(href)
-        if target is None:
-            if href[:1] == "#" and not page_has_base:
+        if "#" in href:
+            if href[0] == "#" and not page_has_base:
                 continue
+            place = href[: href.index("#")]
+            # White space before the fragment is not at the end of the whole text, where the parser would strip it.
+            target = known(place) if place[-1:] > " " else None
+        else:
+            target = known(href)
+        if target is None:
             target = resolve(href)
         if type(target) is Refusal:
             refused[target.value] = refused.get(target.value, 0) + 1

@@ -167,10 +167,11 @@ class LinkResolver:
     __slots__ = ("_codec", "_folder", "_origin", "base", "known")
 
     def __init__(self, base_url: str, encoding: str = "utf-8") -> None:
-        self.base = base = normalise(base_url)
+        self.base = base = base_url if _is_final(base_url) else normalise(base_url)
         path = base.partition("?")[0]
         self._folder = path[: path.rindex("/") + 1]
         self._origin = base[: base.index("/", 8)]
+        _known.add_origin(self._origin)
         self._codec = codec_for(encoding)
         self.known = _known.folder(self._folder if self._codec is None else f"{self._codec} {self._folder}")
 
@@ -202,9 +203,7 @@ class LinkResolver:
         if len(href) > _MAX_HREF:
             return ""
         if absolute:
-            slash = href.find("/", 8)
-            plain = slash > 0 and _known.is_origin(href[:slash]) and "/." not in href and _PLAIN_PATH.fullmatch(href, slash)
-            return href if plain else ""
+            return href if _is_final(href) else ""
         if href[0] == "/":
             before, rest, pattern = self._origin, href, _PLAIN_PATH
         else:
@@ -219,6 +218,13 @@ class LinkResolver:
         if self._codec is not None and not href.isascii() and len(href) <= MAX_LENGTH:
             href = encode_query(_scalar_values(href), self._codec)
         return _resolve(self.base, href)
+
+
+def _is_final(url: str) -> bool:
+    """Whether a text is surely what `normalise` would make of it: its origin was met in final form, and its path is plain."""
+    slash = url.find("/", 8)
+    known = slash > 0 and len(url) <= MAX_LENGTH and _known.is_origin(url[:slash])
+    return known and "/." not in url and _PLAIN_PATH.fullmatch(url, slash) is not None
 
 
 def _parent(folder: str) -> str:
