@@ -109,7 +109,7 @@ class CrawlSettings(_Section):
     commit_urls: int = Field(20_000, ge=100, description="Commit when this many rows of `urls` are held for the tables.")
     active_hosts: int = Field(20_000, ge=1, le=1_000_000, description="Hosts that a worker keeps at hand; the others rest in the tables.")
     waiting_urls: int = Field(
-        50_000, ge=100, le=1_000_000, description="URLs that wait in memory, over all hosts; the others rest in the tables."
+        20_000, ge=100, le=1_000_000, description="URLs that wait in memory, over all hosts; the others rest in the tables."
     )
     exclusions: str = Field(
         "",

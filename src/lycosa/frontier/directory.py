@@ -33,6 +33,7 @@ SETTABLE = ("waiting", "visited", "pages", "next_at", "last_visit_at", "rank")
 _COLUMNS = ("host_key", "partition", "active", *SETTABLE)
 _FIRST_SIZE = 1_024
 _FOLD_AT = 20_000  # new hosts that are found by a dict; 2 MB
+_SHED_EVERY = 64
 _TOP_BITS = 16
 _TIE_MS = 10_000  # hosts due within this time of each other are equally urgent
 _BLOCK = 128 * 1_024  # hosts that are looked at together: a pick needs 5 MB
@@ -58,10 +59,12 @@ class HostDirectory:
     _count: int
     _behind: int  # the place after the last pick
     _new: dict[int, int]  # host key -> slot of hosts that were added since the index was made
+    _looks: int  # calls of `slot`
     _indexed: bool  # every other host is in it
 
     def __init__(self, folder: str | None = None) -> None:
         self._arrays = MappedArrays(folder)
+        self._looks = 0
         self.clear()
 
     def __len__(self) -> int:
@@ -77,6 +80,9 @@ class HostDirectory:
         """The slot of a host, or None."""
         if not self._indexed:
             self._reindex()
+        self._looks += 1
+        if self._looks % _SHED_EVERY == 0:
+            self._arrays.shed()  # each look brings back some 64 KB around it
         slot = self._new.get(host_key)
         if slot is not None:
             return slot
