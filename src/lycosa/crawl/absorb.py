@@ -347,8 +347,10 @@ class Absorber:
         )
         rest = domain_rest_ms(exchange.status, asked)
         if rest:
-            ledger.frontier.clocks.delay_domain(host.registrable_domain, now, now + rest)
-            ledger.batch.change_domain(host, self._clock.now_ms() + rest)
+            clocks = ledger.frontier.clocks
+            clocks.delay_domain(host.registrable_domain, now, now + rest)
+            # Another host of it may have asked for a longer rest, which this row replaces in the tables.
+            ledger.batch.change_domain(host, self._clock.now_ms() + clocks.domain_rests_until(host.registrable_domain) - now)
 
     def _count(self, visit: Visit) -> None:
         progress = self.ledger.progress
