@@ -143,6 +143,19 @@ class KilledRobot:
     def unseen(self, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
         return without_visit(self.workspace, log)
 
+    def noticed(self, log: Sequence[Logged]) -> list[Logged]:
+        """The log, with the requests marked that the robot had left before a busy server wrote its answer: their visits have none."""
+        visited = LiveTables(Workspace.open(str(self.workspace))).scan("visits").filter(pl.col("error") == "first_byte_timeout")
+        given_up: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for url, at_ms, duration_ms in visited.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms").collect().iter_rows():
+            given_up[url].append((at_ms - CLOCKS_MS, at_ms + duration_ms + CLOCKS_MS))
+        return [
+            request._replace(left=True)
+            if any(start <= request.arrived_at_ms <= end for start, end in given_up.get(f"http://{request.host}{request.path}", ()))
+            else request
+            for request in log
+        ]
+
 
 CLOCKS_MS = 5
 """How far the robot's and the server's dates of the same moment may lie apart: both are whole milliseconds of one clock."""

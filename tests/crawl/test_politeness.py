@@ -53,6 +53,7 @@ def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, l
             pass
         progress = robot.finish(finish)
         log = served.requests()
+    log = robot.noticed(log)
     unseen, repeated = robot.unseen(log)
     assert repeated == {}  # each exchange is one request to the server
     for request in unseen:

@@ -66,7 +66,7 @@ def test_a_domain_rests_as_its_slowest_host_wants_even_before_that_is_at_hand(tm
     robot.crawl(max_time_ms=20_000)
     rows = hosts(robot)
     slow = rows.filter(pl.col("delay") > DELAY_MS)
-    assert slow.height > 3
+    assert slow.height >= 2
     with successor(robot) as session:
         now = robot.clock.monotonic_ms()
         assert len(session.ledger.frontier.hosts) < rows.height  # most have not even been looked at
