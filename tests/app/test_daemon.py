@@ -200,15 +200,16 @@ def fill(ballast: Path, leave: int) -> None:
 def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:
     with site(tmp_path / "site", "127.0.6.7", 80) as server, small_disk(tmp_path / "disk", "64m") as disk:
         workspace = disk / "w"
-        slow = collection("one", f"http://127.0.6.7:{server.port}/").replace("delay = 0", 'delay = "20ms"')
+        slow = collection("one", f"http://127.0.6.7:{server.port}/").replace("delay = 0", 'delay = "60ms"')
         with daemon(workspace, '[run]\ndisk_reserve = "16MiB"\n' + QUICK + slow) as running:
             running.until(lambda: len(asked(server)) >= 5)
             fill(disk / "ballast", 8 << 20)
-            running.until(lambda: "run.disk_reserve is 16MiB" in running.live.get("message", ""))
-            paused = len(asked(server))
-            running.until(lambda: running.live["in_flight"] == 0)
-            assert len(asked(server)) in (paused, paused + 1)
-            assert len(asked(server)) < 81
+            running.until(
+                lambda: "run.disk_reserve is 16MiB" in running.live.get("message", "") and "paused: the disk of" in running.errors
+            )
+            paused, said = len(asked(server)), running.live["written_at"]
+            running.until(lambda: running.live["written_at"] != said and running.live["in_flight"] == 0)
+            assert len(asked(server)) <= min(paused + 1, 80)
             (disk / "ballast").unlink()
             running.until_pages(81)
             assert running.stop() == 0, running.errors
