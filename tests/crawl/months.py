@@ -87,7 +87,7 @@ class _Observer:
         self._web, self._workspace, self._clock, self._config, self._months = web, workspace, clock, config, months
         self._next_upkeep = self._next_sample = clock.now_ms() + _UPKEEP_MS
         self._samples: list[float] = []
-        self._day = 1
+        self._day = 1 + (clock.now_ms() - web.plan.epoch_ms) // DAY_MS
 
     def tick(self) -> None:
         now = self._clock.now_ms()
@@ -143,19 +143,18 @@ def resident_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-def live(root: Path, plan: WebPlan, *, days: int, fetches_per_day: int, recrawl: str = "fresh", max_age_ms: int = 0) -> Months:
-    """Crawl a web for so many simulated days with a real worker. `recrawl`: `fresh`, or `age` at `max_age_ms`."""
+def live(root: Path, plan: WebPlan, *, days: int, fetches_per_day: int, from_day: int = 0) -> Months:
+    """Crawl a web for so many simulated days with a real worker, under `fresh`; anew, or on from a day in the same folder."""
     web = Web(plan)
-    clock = SimulatedClock(plan.epoch_ms)
+    clock = SimulatedClock(plan.epoch_ms + from_day * DAY_MS)
     config = parse_config("", overrides=("crawl.commit_interval='2h'", "store.merge_commits=4"))
     collection = Collection.model_validate(
         {
             "name": "web",
             "scope": "any",
             "seeds": web.seeds(),
-            "recrawl": recrawl,
+            "recrawl": "fresh",
             "fetches_per_day": fetches_per_day,
-            "max_age": f"{max(max_age_ms, 1_000) // 1000}s",
             "traps": True,
             "delay": "1s",
         }
@@ -184,7 +183,7 @@ def live(root: Path, plan: WebPlan, *, days: int, fetches_per_day: int, recrawl:
         session.close()
     months.seconds = time.monotonic() - began
     months.errors = dict(progress.errors)
-    _count(workspace, web, months, days)
+    _count(workspace, web, months, from_day + days)
     _compare(workspace, web, months, fetches_per_day)
     return months
 
