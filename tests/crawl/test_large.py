@@ -1,0 +1,35 @@
+"""The worker on a large frontier: memory, disk and files, at 1 M and at 10 M known URLs. The figures are bench/large.py's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FETCHES = 40_000
+_MOST_MIB = 300e6 / 2**20
+
+
+def crawl(folder: Path, urls: int, hosts: int) -> dict[str, Any]:
+    figures = folder / f"{urls}.json"
+    sizes = ["--urls", str(urls), "--hosts", str(hosts), "--fetches", str(FETCHES)]
+    subprocess.run([sys.executable, "-m", "bench.large", *sizes, "--json", str(figures)], check=True)
+    found: dict[str, Any] = json.loads(figures.read_text())
+    return found
+
+
+@pytest.mark.prove
+def test_memory_and_disk_do_not_depend_on_how_much_is_known(tmp_path: Path) -> None:
+    small, large = crawl(tmp_path, 1_000_000, 100_000), crawl(tmp_path, 10_000_000, 1_000_000)
+    for figures in (small, large):
+        assert figures["pages"] == FETCHES
+        assert figures["peak_mib"] < _MOST_MIB
+        assert figures["bytes_a_url"] <= 60
+        resident = figures["resident_mib"][-10:]  # once the caches of links have filled
+        assert max(resident) <= 1.1 * min(resident)
+        assert figures["files"] <= 500
+    assert max(large["resident_mib"]) <= 1.1 * max(small["resident_mib"])
