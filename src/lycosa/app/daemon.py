@@ -97,7 +97,7 @@ class Daemon:
         self._upkeep = Upkeep(workspace, plan.config, clock)
         self._room = Room(workspace.root, plan.config.run.disk_reserve)
         self._next_room = self._next_live = 0
-        self._worker = WorkerKeeper(workspace.root, self._since, say)
+        self._worker = WorkerKeeper(workspace.root, say)
         self._index = IndexKeeper(workspace.root, say)
         self._stop = self._reload = False
         self._signals = 0

@@ -24,7 +24,8 @@ def write_live(storage: LocalStorage, document: Mapping[str, object]) -> None:
 def live_status(root: str) -> dict[str, Any] | None:
     """What the living daemon of a workspace says of itself; None if there is none.
 
-    Keys: `daemon` and `pid` (processes: the daemon and its worker, 0 if there is none now), `since`, `written_at`, `pages`, `visits`,
+    Keys: `daemon` and `pid` (processes: the daemon and its worker, 0 if there is none now), `since` (when the
+    worker started, from where it counts; without one, the daemon), `written_at`, `pages`, `visits`,
     `rate` (pages a second over the last minute), `queue`, `hosts`, `in_flight`, `errors` (by kind), `collections` (by name:
     `pages` ever held, `in_flight`, `resting`), `message` (why nothing is fetched now; "" while all is well), `last_commit`
     (`entry`, `at`; null before the first), `bad` (collections that are left out, with the reason). What the worker counts is

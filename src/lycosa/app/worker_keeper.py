@@ -32,9 +32,8 @@ class SettingsRefused(ConfigError):
 class WorkerKeeper:
     """Looks after one worker. `proven` is the last plan that a worker has worked by; `trouble` says why there is none now."""
 
-    def __init__(self, root: str, since: str, say: Callable[[str], None]) -> None:
+    def __init__(self, root: str, say: Callable[[str], None]) -> None:
         self._root = root
-        self._since = since
         self._say = say
         self._mark = PageMark()
         self._start_at = 0  # monotonic ms
@@ -76,7 +75,7 @@ class WorkerKeeper:
     def _start(self, plan: Plan) -> None:
         self._mark.set("")
         self._plan = plan
-        order = WorkerOrder(self._root, plan.config, plan.jobs, dict(plan.bad), os.getpid(), self._since)
+        order = WorkerOrder(self._root, plan.config, plan.jobs, dict(plan.bad), os.getpid())
         self.child = Child("worker", worker_process.work, order, self._mark)
         self._say(f"worker {self.child.pid} starts")
 

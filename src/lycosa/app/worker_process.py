@@ -78,14 +78,13 @@ class MarkingReader(Reader):
 
 @dataclass(slots=True, frozen=True)
 class WorkerOrder:
-    """What the daemon tells its worker: picklable. `daemon`: the daemon's process id; `since`: when it started."""
+    """What the daemon tells its worker: picklable. `daemon`: the daemon's process id."""
 
     root: str
     config: Config
     jobs: tuple[Job, ...]
     bad: Mapping[str, str]
     daemon: int
-    since: str
 
 
 def work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark) -> None:
@@ -168,6 +167,7 @@ class Watch:
         self._clock = clock
         self._last_commit = last_commit
         self._parent = os.getppid()
+        self._since = format_time(clock.now_ms())
         self._hours = {job.collection.name: parse_hours(job.collection.schedule) for job in order.jobs}
         self._paused = frozenset(job.collection.name for job in order.jobs if job.collection.paused)
         self._limited = [job.collection.name for job in order.jobs if job.collection.depth is not None]
@@ -200,7 +200,7 @@ class Watch:
             {
                 "daemon": self._order.daemon,
                 "pid": os.getpid(),
-                "since": self._order.since,
+                "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
                 "pages": progress.pages,
                 "visits": progress.visits,
