@@ -7,6 +7,7 @@ import itertools
 import json
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,19 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from lycosa.app.ranking import RankerBeside
+from lycosa.core.clock import SystemClock
 from lycosa.core.config import Collection, parse_config
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
 from lycosa.crawl.assignment import recrawl_rules
 from lycosa.crawl.ranking import CHANGED, Solved, rank
 from lycosa.frontier.change_rate import DEFAULT_PRIOR
+from lycosa.frontier.clocks import ClockRules, Clocks
+from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.fresh import interval_of
+from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.recrawl import RecrawlRules, importance
+from lycosa.frontier.reserve import Pending, Reserve, Shelves
+from lycosa.frontier.shelf import Shelf
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
@@ -114,6 +121,33 @@ def ranked_all(crawled: Crawled) -> dict[str, float]:
     """Importance as the links of the three pages have it."""
     links = {"/": 0, "/1.html": 1, "/2.html": 2}
     return {path: importance(count, 0 if path == "/" else 1) for path, count in links.items()}
+
+
+def test_hosts_that_rest_wake_under_new_rules(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve({"/index.html": page("/1.html"), "/1.html": page()})
+    workspace = Workspace.open(str(run(web.url()).root))
+    rules, clock = recrawl_rules(FRESH), SystemClock()
+    reserve = Reserve(
+        Frontier(Clocks(ClockRules.strictest([FRESH]), clock.monotonic_ms()), {}),
+        HostDirectory(),
+        rules={"default": rules},
+        active_hosts=10,
+        waiting_urls=100,
+        clock=clock,
+        pending=Pending(lambda _: (), lambda _: None),
+        depth=lambda row: row.depth,
+        in_flight=lambda _: False,
+    )
+    shelves = Shelves(Shelf("urls", workspace.path), Shelf("hosts", workspace.path))
+    shelves.refresh(workspace.state())
+    assert sum(frame.height for frame in reserve.load(shelves)) == 2
+    assert reserve.next_time() is None
+    reserve.set_rules("default", replace(rules, threshold=1e-9))
+    assert reserve.next_time() is None
+    assert len(list(reserve.renew())) == 1
+    due = reserve.next_time()
+    assert due is not None
+    assert due <= clock.monotonic_ms() + 2 * rules.shortest_ms
 
 
 def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(serve: ServeWeb, run: RunCrawl) -> None:
