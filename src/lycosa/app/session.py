@@ -94,6 +94,7 @@ class Session:
         self.schedule.close()
         self.worker.close()
         self.fetcher.close()
+        self.ledger.close()
 
     def _replay(self) -> None:
         orphans = self.claim.orphans()

@@ -148,6 +148,12 @@ class Ledger:
 
     # -- batches ------------------------------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """Give the files back that hold keys and hosts. Nothing may be asked afterwards."""
+        self.reserve.directory.close()
+        for assignment in self.assignments.values():
+            assignment.known.close()
+
     def next_batch(self) -> Batch:
         """Close the books of the current batch, rows as they are now, and begin another. Returns the one that was cut.
 

@@ -277,6 +277,11 @@ class HostDirectory:
     def _places(self, slots: Slots) -> _Keys:
         return places(self.partition[slots], self.host_key[slots])
 
+    def close(self) -> None:
+        """Forget all hosts and give the files back. Nothing may be asked afterwards."""
+        self._arrays = MappedArrays()
+        self.clear()
+
     def clear(self) -> None:
         """Forget all hosts."""
         self.host_key = self._arrays.zeros("host_key", np.uint64, _FIRST_SIZE)
