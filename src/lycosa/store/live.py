@@ -109,7 +109,7 @@ class LiveTables:
             if rows.height:
                 yield rows.select(chosen)
 
-    def changes(self, name: str, after: int, columns: Sequence[str] = (), *, memory_bytes: int = _BATCH_BYTES) -> Iterator[pl.DataFrame]:
+    def changes(self, name: str, after: int, columns: Sequence[str] = (), *, memory_bytes: int | None = None) -> Iterator[pl.DataFrame]:
         """Rows that came with entries later than `after`, in a scan's order, in parts; for followers, that upsert by key.
 
         Rows that were outranked since may be among them or not. Last column: `entry`. After a merge its file is looked through
