@@ -17,7 +17,7 @@ from tests.sites.walk import expected_urls
 SEED = int(os.environ.get("LYCOSA_KILL_SEED", "20261121"))
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.prove)])
 def test_kill_nine_fetches_nothing_twice(tmp_path: Path, kills: int) -> None:
     chance = random.Random(SEED)
     site = next(site for site in require_sites() if site.name == "tuxpaint-doc")

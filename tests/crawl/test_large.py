@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-FETCHES = 40_000
-MOST_MIB = 315
-"""At the highest moment, while a commit is written; 294 was measured (300 MB, the goal, are 286). Between commits 250 to 285."""
+FETCHES = 200_000
+MOST_MIB = 300e6 / 2**20
+"""300 MB at the highest moment, while a commit is written. 308 MB were measured in a run of 32,000 fetches: this fails until that is mended."""
 
 
 def crawl(folder: Path, urls: int, hosts: int) -> dict[str, Any]:
