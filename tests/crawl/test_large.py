@@ -31,6 +31,8 @@ def test_memory_and_disk_do_not_depend_on_how_much_is_known(tmp_path: Path) -> N
         assert figures["pages"] == FETCHES
         assert figures["peak_mib"] < MOST_MIB
         assert figures["bytes_a_url"] <= 60
+        assert figures["resume_s"] < 10
+        assert sum(figures["shares"].get(part, 0.0) for part in ("commit", "cut", "refresh", "refill", "merge")) < 0.05
         resident = figures["resident_mib"][-12:]  # the caches of links have filled by then
         assert median(resident[6:]) <= 1.1 * median(resident[:6])
         assert figures["files"] <= 500

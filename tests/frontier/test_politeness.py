@@ -51,13 +51,13 @@ SCOOTER = Pace(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
     ],
 )
 def test_the_pause_is_the_largest_of_what_is_asked(asked: dict[str, int], rule: str, expected: int) -> None:
-    assert pause_ms(PACE, **asked) == expected
+    assert pause_ms(reasons(PACE, **asked)) == expected
     assert reasons(PACE, **asked)[0] == (rule, expected)
 
 
 @pytest.mark.parametrize(("took", "pause"), [(0, 0), (10, 1_000), (3_000, 300_000), (6_000, 600_000), (60_000, 600_000)])
 def test_a_factor_of_100_keeps_us_under_a_hundredth_of_a_sites_capacity(took: int, pause: int) -> None:
-    assert pause_ms(SCOOTER, duration_ms=took) == pause
+    assert pause_ms(reasons(SCOOTER, duration_ms=took)) == pause
 
 
 def test_every_part_is_told_longest_first() -> None:
@@ -74,13 +74,13 @@ def test_every_part_is_told_longest_first() -> None:
 
 def test_no_delay_means_none_but_what_the_site_asks_for_still_holds() -> None:
     free = Pace(0, 0, 600_000, 5_000)
-    assert pause_ms(free, duration_ms=5_000) == pause_ms(free, duration_ms=5_000, slow_down=8.0) == 0
+    assert pause_ms(reasons(free, duration_ms=5_000)) == pause_ms(reasons(free, duration_ms=5_000, slow_down=8.0)) == 0
     assert reasons(free, duration_ms=5_000) == []
-    assert pause_ms(free, duration_ms=5_000, crawl_delay_ms=200) == 200
+    assert pause_ms(reasons(free, duration_ms=5_000, crawl_delay_ms=200)) == 200
 
 
 def test_a_delay_above_the_cap_is_what_the_operator_wants() -> None:
-    assert pause_ms(Pace(900_000, 10, 600_000), duration_ms=100_000) == 900_000
+    assert pause_ms(reasons(Pace(900_000, 10, 600_000), duration_ms=100_000)) == 900_000
 
 
 def test_only_the_servers_own_time_counts() -> None:

@@ -13,7 +13,16 @@ from lycosa.crawl.robots import MAX_HOPS, UNREACHABLE_TTL_MS
 from lycosa.fetch.fields import ACCEPT_ENCODING, default_fields
 from lycosa.fetch.robots import MAX_CACHE_MS, MAX_CRAWL_DELAY_MS, MAX_ROBOTS_BYTES, MIN_CACHE_MS, Robots
 from lycosa.frontier.latency import MAX_SLOW_DOWN, SLOW_FROM
-from lycosa.frontier.politeness import BACKOFF_CAP_MS, DOMAIN_CAP_MS, HOST_BACKOFF_MS, RETRY_AFTER_CAP_MS, Pace, failures_after, pause_ms
+from lycosa.frontier.politeness import (
+    BACKOFF_CAP_MS,
+    DOMAIN_CAP_MS,
+    HOST_BACKOFF_MS,
+    RETRY_AFTER_CAP_MS,
+    Pace,
+    failures_after,
+    pause_ms,
+    reasons,
+)
 
 PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"))
 BLOCKS = re.findall(r"(?:^    .*\n)+", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"), flags=re.M)
@@ -28,7 +37,10 @@ FETCH, COLLECTION = FetchSettings(), Collection()
         ("By default it keeps one connection to a host", COLLECTION.connections_per_host == 1),
         ("- one second,", COLLECTION.delay == SECOND),
         ("ten times as long as your server took", COLLECTION.courtesy_factor == 10),
-        ("needs 3 seconds is asked twice a minute", 25 * SECOND < pause_ms(Pace.of(COLLECTION), duration_ms=3 * SECOND) <= 30 * SECOND),
+        (
+            "needs 3 seconds is asked twice a minute",
+            25 * SECOND < pause_ms(reasons(Pace.of(COLLECTION), duration_ms=3 * SECOND)) <= 30 * SECOND,
+        ),
         ("one minute, doubled with each further failure, up to a day", (HOST_BACKOFF_MS, BACKOFF_CAP_MS) == (MINUTE, 24 * HOUR)),
         ("takes twice as long as usual", SLOW_FROM == 2),
         ("up to eightfold", MAX_SLOW_DOWN == 8),

@@ -28,7 +28,17 @@ from lycosa.frontier.change_rate import DAY_MS, ChangeStats, observe_claim, obse
 from lycosa.frontier.change_rate import observe as observe_change
 from lycosa.frontier.frontier import HostQueue
 from lycosa.frontier.latency import observe, remembered, slow_down
-from lycosa.frontier.politeness import Reason, backoff_ms, domain_pause_ms, domain_rest_ms, failures_after, reasons, transfer_ms, usual_ms
+from lycosa.frontier.politeness import (
+    Reason,
+    backoff_ms,
+    domain_pause_ms,
+    domain_rest_ms,
+    failures_after,
+    pause_ms,
+    reasons,
+    transfer_ms,
+    usual_ms,
+)
 from lycosa.frontier.recrawl import RecrawlRules, retry_wait_ms
 from lycosa.url.normalise import LinkResolver
 
@@ -336,7 +346,7 @@ class Absorber:
             )
             if wanted and (not asked or wanted[0][1] > asked[0][1]):
                 asked = wanted  # a host that several collections crawl is treated as the strictest of them wants
-        pause = asked[0][1] if asked else 0
+        pause = pause_ms(asked)
         now = self._clock.monotonic_ms()
         host.delay_ms = usual_ms(asked)
         host.not_before = exchange.started_at + exchange.duration_ms + pause

@@ -86,7 +86,7 @@ def reasons(
     slow_down: float = 1.0,
     host_key: int | None = None,
 ) -> list[tuple[str, int]]:
-    """Every rule that asks for a pause, as (`Reason`, milliseconds), longest first: the first one rules. Empty: no pause.
+    """Every rule that asks for a pause, as (`Reason`, milliseconds), longest first: the first one is the pause. Empty: no pause.
 
     Args:
         duration_ms: how long the server took over the last fetch (`transfer_ms`).
@@ -113,32 +113,9 @@ def _longest_first(part: tuple[str, int]) -> int:
     return -part[1]
 
 
-def pause_ms(
-    pace: Pace,
-    *,
-    duration_ms: float,
-    crawl_delay_ms: int = 0,
-    retry_after_ms: int = 0,
-    failures: int = 0,
-    slow_down: float = 1.0,
-    host_key: int | None = None,
-) -> int:
-    """The pause after a fetch: the longest of `reasons`, which see."""
-    asked = reasons(
-        pace,
-        duration_ms=duration_ms,
-        crawl_delay_ms=crawl_delay_ms,
-        retry_after_ms=retry_after_ms,
-        failures=failures,
-        slow_down=slow_down,
-        host_key=host_key,
-    )
+def pause_ms(asked: Sequence[tuple[str, int]]) -> int:
+    """How long the host is left alone after a fetch: the longest of its `reasons`."""
     return asked[0][1] if asked else 0
-
-
-def usual_ms(asked: Sequence[tuple[str, int]]) -> int:
-    """A fetch's `reasons` without back-off and Retry-After: what its host wants between any two fetches."""
-    return max((milliseconds for name, milliseconds in asked if name not in (Reason.BACK_OFF, Reason.RETRY_AFTER)), default=0)
 
 
 def domain_pause_ms(asked: Sequence[tuple[str, int]]) -> int:

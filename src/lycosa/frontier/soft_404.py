@@ -2,8 +2,8 @@
 
 That paper asks each host for a made-up path and takes what is answered for the measure. Here that costs more than it saves: pages that
 say nearly the same are told by their group (`lycosa.frontier.traps`) after about six fetches with or without it, and a title that says
-"not found" only gives the rule its name. In a web of 60 hosts, 3 of them answering everything, probing saved 3 to 9 fetches of soft 404s
-and cost 59.
+"not found" only gives the rule its name. In three webs of 60 hosts, 3 of them answering everything, probing saved 1 to 9 fetches of soft
+404s and would ask up to 60 hosts once more.
 """
 
 from __future__ import annotations
