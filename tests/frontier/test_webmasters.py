@@ -39,7 +39,7 @@ FETCH, COLLECTION = FetchSettings(), Collection()
         ("ten times as long as your server took", COLLECTION.courtesy_factor == 10),
         (
             "needs 3 seconds is asked twice a minute",
-            25 * SECOND < pause_ms(reasons(Pace.of(COLLECTION), duration_ms=3 * SECOND)) <= 30 * SECOND,
+            25 * SECOND < pause_ms(SLOW) <= 30 * SECOND,
         ),
         ("one minute, doubled with each further failure, up to a day", (HOST_BACKOFF_MS, BACKOFF_CAP_MS) == (MINUTE, 24 * HOUR)),
         ("takes twice as long as usual", SLOW_FROM == 2),

@@ -118,6 +118,11 @@ def pause_ms(asked: Sequence[tuple[str, int]]) -> int:
     return asked[0][1] if asked else 0
 
 
+def usual_ms(asked: Sequence[tuple[str, int]]) -> int:
+    """A fetch's `reasons` without back-off and Retry-After: what its host wants between any two fetches."""
+    return max((milliseconds for name, milliseconds in asked if name not in (Reason.BACK_OFF, Reason.RETRY_AFTER)), default=0)
+
+
 def domain_pause_ms(asked: Sequence[tuple[str, int]]) -> int:
     """What a fetch's `reasons` mean for the other hosts of its registrable domain: how long its place there stays taken.
 
