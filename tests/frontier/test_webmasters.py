@@ -28,6 +28,7 @@ PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "webmasters.md"
 BLOCKS = re.findall(r"(?:^    .*\n)+", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"), flags=re.M)
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
+SLOW = reasons(Pace.of(Collection()), duration_ms=3 * SECOND)
 FETCH, COLLECTION = FetchSettings(), Collection()
 
 
