@@ -156,6 +156,18 @@ class RunSettings(_Section):
     disk_reserve: SizeBytes = Field(256 * 2**20, ge=0, description="The crawl pauses while the workspace's disk has less than this free.")
 
 
+class ClusterSettings(_Section):
+    """Several workers: how they keep in touch, and when one that is not heard of loses its partitions."""
+
+    ping_interval: DurationMs = Field(3_000, ge=100, description="How often a worker asks its coordinator what it is to hold.")
+    hold: DurationMs = Field(15_000, ge=500, description="A worker starts no fetch later than this after sending its last answered ping.")
+    reassign: DurationMs = Field(
+        30_000,
+        ge=1_000,
+        description="A worker's partitions are given to others this long after its last answered ping; at least twice `hold`.",
+    )
+
+
 class ServeSettings(_Section):
     """The search page and the JSON API."""
 
@@ -255,6 +267,7 @@ class Config(_Section):
     index: IndexSettings = Field(default_factory=lambda: IndexSettings())
     store: StoreSettings = Field(default_factory=lambda: StoreSettings())
     run: RunSettings = Field(default_factory=lambda: RunSettings())
+    cluster: ClusterSettings = Field(default_factory=lambda: ClusterSettings())
     serve: ServeSettings = Field(default_factory=lambda: ServeSettings())
     collection: tuple[Collection, ...] = Field((), description="The collections, one [[collection]] each.")
 
@@ -351,6 +364,7 @@ def _sections() -> dict[str, type[_Section]]:
         "index": IndexSettings,
         "store": StoreSettings,
         "run": RunSettings,
+        "cluster": ClusterSettings,
         "serve": ServeSettings,
         "collection": Collection,
     }
