@@ -10,13 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from lycosa.core.config import Collection, Config, CrawlSettings, FetchSettings, IndexSettings, ServeSettings, parse_config
+from lycosa.core.config import (
+    ClusterSettings,
+    Collection,
+    Config,
+    CrawlSettings,
+    FetchSettings,
+    IndexSettings,
+    ServeSettings,
+    parse_config,
+)
 from lycosa.core.errors import ConfigError
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "fetch": FetchSettings,
     "crawl": CrawlSettings,
     "index": IndexSettings,
+    "cluster": ClusterSettings,
     "serve": ServeSettings,
     "collection": Collection,
 }
