@@ -1,6 +1,7 @@
 """A real HDFS on loopback: Hadoop's own mini cluster, from Maven Central, with WebHDFS.
 
-Its jars (90 MB) are laid once into `~/.cache/lycosa-hdfs`, by `mvn`; a cluster of three DataNodes starts in about 5 s and takes half a gigabyte.
+Its jars (90 MB) are laid once into `~/.cache/lycosa-hdfs`, by `mvn`; a cluster of three DataNodes starts in 5 to 15 s and takes
+half a gigabyte.
 For `make prove` only: the plain suite needs no Java.
 """
 
@@ -118,9 +119,9 @@ def hdfs_cluster(
     finally:
         process.kill()
         process.wait()
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.close()
-        process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
