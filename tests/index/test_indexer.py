@@ -13,9 +13,10 @@ from lycosa.core.config import IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.index import generation as generations
 from lycosa.index import indexer as indexer_module
-from lycosa.index.generation import current_generation, newest
+from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer, IndexReport
 from lycosa.index.schema import analysis_versions
+from lycosa.index.shards import current_generation
 from lycosa.search.engine import Searcher, SearchRequest
 from lycosa.store.tables import Buffers
 from tests.index.corpus import Corpus, page

@@ -7,8 +7,8 @@ from typing import Any
 
 from lycosa.core.config import Config
 from lycosa.core.errors import OwnedError, UsageError
-from lycosa.index.generation import current_generation
 from lycosa.index.indexer import Indexer
+from lycosa.index.shards import current_generation
 from lycosa.store.purge import PurgeReport, exclude, purge
 from lycosa.store.workspace import Workspace
 

@@ -16,7 +16,7 @@ from lycosa.core.hours import parse_hours
 from lycosa.core.records import UrlState
 from lycosa.crawl.assignment import recrawl_rules
 from lycosa.frontier.recrawl import due_expr
-from lycosa.index.generation import current_generation
+from lycosa.index.shards import current_generation
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 

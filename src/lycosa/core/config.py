@@ -127,6 +127,12 @@ class IndexSettings(_Section):
     heap: SizeBytes = Field(28 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
     threads: int = Field(1, ge=1, le=16, description="Threads that build the index.")
     interval: DurationMs = Field(10_000, ge=0, description="While crawling, publish the index at most this often.")
+    shards: int = Field(
+        1,
+        ge=1,
+        le=1_024,
+        description="Parts of the index, each for a group of partitions, built and searched on several machines. A change builds all anew.",
+    )
 
 
 class StoreSettings(_Section):

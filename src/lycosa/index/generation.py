@@ -8,6 +8,8 @@ A generation appears by one rename, so a reader or a kill sees the old one or th
 the same inode in both (hard link). The newest two are kept, so that a reader that has just looked finds its files; one that
 has them open keeps them whatever is removed.
 
+An index of several shards has such a line of generations for each of them (`lycosa.index.shards`); `line` names the line's folder.
+
 No polars here: a search starts with this module.
 """
 
@@ -45,6 +47,8 @@ class GenerationInfo:
     collections: dict[str, int]
     created_at: str
     format: int = FORMAT
+    shard: int = 0
+    shards: int = 1  # how many the whole index has
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,41 +63,35 @@ class Generation:
         return self.info.generation
 
 
-def folder(root: str | os.PathLike[str]) -> Path:
-    return Path(root) / FOLDER
+def folder(root: str | os.PathLike[str], line: str = FOLDER) -> Path:
+    return Path(root) / line
 
 
-def numbers(root: str | os.PathLike[str]) -> list[int]:
+def numbers(root: str | os.PathLike[str], line: str = FOLDER) -> list[int]:
     """The numbers of the published generations, oldest first."""
     try:
-        names = os.listdir(folder(root))
+        names = os.listdir(folder(root, line))
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(int(name) for name in names if _NAME.match(name))
 
 
-def newest(root: str | os.PathLike[str]) -> Generation | None:
+def newest(root: str | os.PathLike[str], line: str = FOLDER) -> Generation | None:
     """The newest generation, or None if nothing was indexed yet.
 
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
-    for number in reversed(numbers(root)):
-        generation = load(root, number)
+    for number in reversed(numbers(root, line)):
+        generation = load(root, number, line)
         if generation is not None:
             return generation
     return None
 
 
-def current_generation(root: str | os.PathLike[str]) -> GenerationInfo | None:
-    """What the newest generation says of itself; None if nothing was indexed yet. Raises WorkspaceError as `newest` does."""
-    generation = newest(root)
-    return generation.info if generation else None
-
-
-def load(root: str | os.PathLike[str], number: int) -> Generation | None:
+def load(root: str | os.PathLike[str], number: int, line: str = FOLDER) -> Generation | None:
     """One generation; None if it is not there (any more). Raises WorkspaceError as `newest` does."""
-    path = folder(root) / f"{number:08d}"
+    path = folder(root, line) / f"{number:08d}"
     try:
         document: dict[str, Any] = json.loads((path / INFO).read_bytes())
         if document["format"] != FORMAT:
@@ -108,44 +106,47 @@ def load(root: str | os.PathLike[str], number: int) -> Generation | None:
         raise WorkspaceError(f"{path / INFO} is damaged: build the index anew with `lycosa index --rebuild`") from None
 
 
-def publish(root: str | os.PathLike[str], build: Path, info: GenerationInfo) -> Generation:
+def publish(root: str | os.PathLike[str], build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
     """Make a finished build folder the newest generation; it is on disk when this returns. Older ones are removed, but for one."""
     document = json.dumps(asdict(info), ensure_ascii=False, indent=1) + "\n"
     (build / INFO).write_text(document, encoding="utf-8")
     for name in os.listdir(build):
-        _sync(build / name)
-    _sync(build)
-    target = folder(root) / f"{info.generation:08d}"
+        sync(build / name)
+    sync(build)
+    target = folder(root, line) / f"{info.generation:08d}"
     os.rename(build, target)
-    _sync(folder(root))
-    for number in numbers(root)[:-KEPT]:
-        _remove(root, number)
+    sync(folder(root, line))
+    for number in numbers(root, line)[:-KEPT]:
+        _remove(root, number, line)
     return Generation(target, info)
 
 
-def remove_older(root: str | os.PathLike[str], number: int) -> None:
+def remove_older(root: str | os.PathLike[str], number: int, line: str = FOLDER) -> None:
     """Remove every generation before this one: they hold what must not be found any more."""
-    for older in numbers(root):
+    for older in numbers(root, line):
         if older < number:
-            _remove(root, older)
+            _remove(root, older, line)
 
 
-def remove_leftovers(root: str | os.PathLike[str]) -> int:
+def remove_leftovers(root: str | os.PathLike[str], line: str = FOLDER) -> int:
     """Remove build folders that a killed indexer left. Only for who holds the lock. Returns how many."""
-    leftovers = [path for path in folder(root).iterdir() if path.name.startswith(BUILD_PREFIX)]
+    leftovers = [path for path in folder(root, line).iterdir() if path.name.startswith(BUILD_PREFIX)]
     for path in leftovers:
-        shutil.rmtree(path)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     return len(leftovers)
 
 
-def _remove(root: str | os.PathLike[str], number: int) -> None:
+def _remove(root: str | os.PathLike[str], number: int, line: str) -> None:
     """Out of sight first, by one rename, so that nobody finds half a generation."""
-    aside = folder(root) / f"{BUILD_PREFIX}removed-{number:08d}"
-    os.rename(folder(root) / f"{number:08d}", aside)
+    aside = folder(root, line) / f"{BUILD_PREFIX}removed-{number:08d}"
+    os.rename(folder(root, line) / f"{number:08d}", aside)
     shutil.rmtree(aside)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -6,6 +6,8 @@ excluded loses its document. Reading a row twice changes nothing. An exclusion m
 stays in it. A kill leaves the last published generation.
 
 A URL in several collections is one document that names them all.
+
+With `index.shards` above one there is such an index for each group of partitions, and each follows the log for itself.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import fcntl
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import TracebackType
@@ -32,7 +34,8 @@ from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import IndexedPage, analysis_versions, outside
-from lycosa.store.live import LiveTables
+from lycosa.index.shards import WHOLE, Shard, adopt, layout, shards_of
+from lycosa.store.live import LiveTables, in_partitions
 from lycosa.store.log import EntriesGone
 from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
@@ -41,6 +44,7 @@ from lycosa.url.scope import hostname
 BATCH_BYTES = 12 * 2**20  # rows read at once
 BATCH_ROWS = 500
 OBJECT_ROWS = 50  # of them held as Python objects
+KEPT_OPEN = 8  # shards whose working folders and writers stay open between updates
 _REMOVED = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _TABLES = ("pages", "urls")
 _PAGE_COLUMNS = [
@@ -68,28 +72,72 @@ class IndexReport:
 
 
 class Indexer:
-    """One indexer for a workspace at a time (a lock sees to it). Keep it between updates: opening costs more than a small update.
+    """The indexers of all shards, one after the other. Keep it between updates: opening costs more than a small update.
 
     Raises:
         WorkspaceError: there is no workspace, or its log or index is damaged.
     """
 
     def __init__(self, root: str, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
-        self._lock: int | None = None
-        self._builder: IndexBuilder | None = None
-        self._workspace = Workspace.open(root)
-        self._settings = settings or IndexSettings()
-        self._clock = clock or SystemClock()
-        self._state = LogState(self._workspace.log)
-        self._current: Generation | None = None
-        self._collections: set[str] = set()
-        self._dirty = False
+        self._shards: list[ShardIndexer] = []  # first, for `__del__`
+        count = (settings or IndexSettings()).shards
+        self._shards = [ShardIndexer(root, shard, settings, clock) for shard in shards_of(count)]
 
     def __enter__(self) -> Indexer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def update(self) -> IndexReport:
+        """Read the log on and publish what is new as generations; nothing is published if nothing is new.
+
+        Raises:
+            OwnedError: another process is indexing this workspace.
+            WorkspaceError: the log is damaged, or a file that it names cannot be read.
+        """
+        return self._all(ShardIndexer.update)
+
+    def rebuild(self) -> IndexReport:
+        """Build the index from the tables alone. Raises what `update` raises."""
+        return self._all(ShardIndexer.rebuild)
+
+    def close(self) -> None:
+        """Stop the threads, remove the working folders, let another indexer in. A later update starts anew."""
+        for shard in self._shards:
+            shard.close()
+
+    def _all(self, work: Callable[[ShardIndexer], IndexReport]) -> IndexReport:
+        if len(self._shards) == 1:
+            return work(self._shards[0])
+        reports = []
+        for number, shard in enumerate(self._shards):
+            reports.append(work(shard))
+            if number >= KEPT_OPEN:
+                shard.close()
+        return combined_report(reports)
+
+
+class ShardIndexer:
+    """One indexer for a shard at a time (a lock sees to it). Picklable it is not; `index_shard` is what another process runs.
+
+    Raises:
+        WorkspaceError: there is no workspace, or its log or index is damaged.
+    """
+
+    def __init__(self, root: str, shard: Shard = WHOLE, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
+        self._locks: list[int] = []
+        self._builder: IndexBuilder | None = None
+        self._workspace = Workspace.open(root)
+        self.shard = shard
+        self._line = shard.line
+        self._partitions = shard.partitions(self._workspace.partitions)
+        self._settings = settings or IndexSettings()
+        self._clock = clock or SystemClock()
+        self._state = LogState(self._workspace.log)
+        self._current: Generation | None = None
+        self._collections: set[str] = set()
+        self._dirty = False
 
     def __del__(self) -> None:
         """An indexer that nobody closed must not keep the next one in this process out."""
@@ -113,9 +161,8 @@ class Indexer:
         if self._builder is not None:
             self._builder.close()
             self._builder = None
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        while self._locks:
+            os.close(self._locks.pop())
         self._current = None
 
     def _update(self, rebuild: str) -> IndexReport:
@@ -132,6 +179,8 @@ class Indexer:
         current = None if rebuild else self._current
         after = current.info.log_entry if current else 0
         if current is not None and not self._news(after):
+            if layout(self._workspace.root) != self.shard.count:
+                adopt(self._workspace.root, self.shard.count)  # a kill came between the last shard and this
             return self._report(current, started)
         builder = self._builder
         if builder is None or current is None:
@@ -140,31 +189,39 @@ class Indexer:
         put, removed = self._read(builder, after)
         self._current = self._publish(builder)
         if rebuild == "something was excluded":
-            generations.remove_older(self._workspace.root, self._current.number)
+            generations.remove_older(self._workspace.root, self._current.number, self._line)
+        adopt(self._workspace.root, self.shard.count)
         self._dirty = False
         return self._report(self._current, started, put, removed, rebuild)
 
     def _take_lock(self) -> None:
-        if self._lock is not None:
+        """The shard's lock for us alone; the whole index's together with other shards' indexers, never with one of a whole index."""
+        if self._locks:
             return
-        folder = generations.folder(self._workspace.root)
-        folder.mkdir(exist_ok=True)
-        lock = os.open(folder / generations.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise OwnedError(
-                f"another process is indexing {self._workspace.root} now: a running crawl keeps the index up to date by itself; "
-                f"else wait for the other `lycosa index`"
-            ) from None
-        self._lock = lock
-        generations.remove_leftovers(self._workspace.root)
+        root = self._workspace.root
+        whole = generations.folder(root) / generations.LOCK
+        wanted = [(whole, fcntl.LOCK_EX)]
+        if self.shard.count > 1:
+            wanted = [(whole, fcntl.LOCK_SH), (generations.folder(root, self._line) / generations.LOCK, fcntl.LOCK_EX)]
+        for path, kind in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._locks.append(lock)
+            try:
+                fcntl.flock(lock, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                while self._locks:
+                    os.close(self._locks.pop())
+                raise OwnedError(
+                    f"another process is indexing {root} now: a running crawl keeps the index up to date by itself; "
+                    f"else wait for the other `lycosa index`"
+                ) from None
+        generations.remove_leftovers(root, self._line)
 
     def _reason_to_rebuild(self) -> str:
         """Why the newest generation cannot be carried on; "" if it can (it is then `_current`)."""
         try:
-            self._current = generations.newest(self._workspace.root)
+            self._current = generations.newest(self._workspace.root, self._line)
         except WorkspaceError as error:
             self._current = None
             return str(error)
@@ -184,7 +241,7 @@ class Indexer:
         if self._builder is not None:
             self._builder.close()
         self._builder = IndexBuilder(
-            generations.folder(self._workspace.root),
+            generations.folder(self._workspace.root, self._line),
             base.path if base else None,
             heap_bytes=self._settings.heap,
             threads=self._settings.threads,
@@ -214,7 +271,7 @@ class Indexer:
 
     def _read_pages(self, builder: IndexBuilder, tables: LiveTables, after: int) -> tuple[int, int]:
         put = removed = 0
-        for frame in tables.changes("pages", after, _PAGE_COLUMNS, memory_bytes=BATCH_BYTES):
+        for frame in tables.changes("pages", after, _PAGE_COLUMNS, memory_bytes=BATCH_BYTES, partitions=self._only):
             # Files are sorted by key, so the rows of one URL stand together within a frame.
             for url_key, group in itertools.groupby(_rows(frame), key=itemgetter(0)):
                 rows = list(group)
@@ -235,7 +292,7 @@ class Indexer:
 
     def _remove_gone(self, builder: IndexBuilder, tables: LiveTables, after: int) -> int:
         removed = 0
-        for url_key, group in itertools.groupby(_gone(tables, after), key=itemgetter(0)):
+        for url_key, group in itertools.groupby(_gone(tables, after, self._only), key=itemgetter(0)):
             gone = {collection for _, collection in group}
             if len(self._collections) > 1 and (page := builder.find(url_key)) is not None:
                 left = sorted(set(page.collections) - gone)
@@ -249,7 +306,7 @@ class Indexer:
 
     def _publish(self, builder: IndexBuilder) -> Generation:
         documents, languages, collections = builder.counts()
-        published = generations.numbers(self._workspace.root)
+        published = generations.numbers(self._workspace.root, self._line)
         head = self._state.head
         entry = self._workspace.log.read(head) if head else None
         info = GenerationInfo(
@@ -261,12 +318,56 @@ class Indexer:
             languages=languages,
             collections=collections,
             created_at=format_time(self._clock.now_ms()),
+            shard=self.shard.number,
+            shards=self.shard.count,
         )
-        return generations.publish(self._workspace.root, builder.link(), info)
+        return generations.publish(self._workspace.root, builder.link(), info, self._line)
+
+    @property
+    def _only(self) -> range | None:
+        """The partitions to read; None: all of them."""
+        return None if self.shard.count == 1 else self._partitions
 
     def _report(self, current: Generation, started: float, put: int = 0, removed: int = 0, rebuilt: str = "") -> IndexReport:
         took = (time.perf_counter() - started) * 1000
         return IndexReport(current.number, current.info.log_entry, current.info.documents, put, removed, rebuilt, took)
+
+
+@dataclass(slots=True, frozen=True)
+class ShardTask:
+    """What another process needs to index one shard; for `Engine.map(index_shard, tasks_of(root, settings))`."""
+
+    root: str
+    shard: Shard
+    settings: IndexSettings
+    rebuild: bool = False
+
+
+def tasks_of(root: str, settings: IndexSettings, *, rebuild: bool = False) -> list[ShardTask]:
+    """The tasks that bring all shards up to the log, or build them anew. They may run side by side, on any machine."""
+    return [ShardTask(root, shard, settings, rebuild) for shard in shards_of(settings.shards)]
+
+
+def index_shard(task: ShardTask) -> IndexReport:
+    """Bring one shard up to the log. Twice does no harm. Raises what `Indexer.update` raises."""
+    indexer = ShardIndexer(task.root, task.shard, task.settings)
+    try:
+        return indexer.rebuild() if task.rebuild else indexer.update()
+    finally:
+        indexer.close()
+
+
+def combined_report(reports: Sequence[IndexReport]) -> IndexReport:
+    """What the shards did together: sums, and the log entry that all of them have read."""
+    return IndexReport(
+        generation=sum(report.generation for report in reports),
+        log_entry=min(report.log_entry for report in reports),
+        documents=sum(report.documents for report in reports),
+        put=sum(report.put for report in reports),
+        removed=sum(report.removed for report in reports),
+        rebuilt="; ".join(dict.fromkeys(report.rebuilt for report in reports if report.rebuilt)),
+        duration_ms=sum(report.duration_ms for report in reports),
+    )
 
 
 def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -275,16 +376,20 @@ def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
         yield from batch.with_columns(cs.datetime().dt.epoch("ms")).iter_rows(buffer_size=OBJECT_ROWS)
 
 
-def _gone(tables: LiveTables, after: int) -> list[tuple[int, str]]:
+def _gone(tables: LiveTables, after: int, partitions: range | None) -> list[tuple[int, str]]:
     """(url_key, collection), sorted, of the URLs whose live row says gone or excluded, and came after an entry."""
     columns = ("url_key", "collection", "operation", "state")
     parts = [
-        frame.filter((pl.col("operation") == "") & pl.col("state").is_in(_REMOVED)) for frame in tables.changes("urls", after, columns)
+        frame.filter((pl.col("operation") == "") & pl.col("state").is_in(_REMOVED))
+        for frame in tables.changes("urls", after, columns, partitions=partitions)
     ]
     candidates = pl.concat(parts)["url_key"].unique() if parts else pl.Series("url_key", [], dtype=pl.UInt64)
     if candidates.is_empty():
         return []
-    rows = tables.all_rows("urls").filter(pl.col("url_key").is_in(candidates.implode()) & (pl.col("operation") == ""))
+    every = tables.all_rows("urls")
+    if partitions is not None:
+        every = every.filter(in_partitions(partitions))
+    rows = every.filter(pl.col("url_key").is_in(candidates.implode()) & (pl.col("operation") == ""))
     last = (
         rows.select("url_key", "collection", "state", "entry")
         .sort("entry", maintain_order=True)

@@ -109,18 +109,24 @@ class LiveTables:
             if rows.height:
                 yield rows.select(chosen)
 
-    def changes(self, name: str, after: int, columns: Sequence[str] = (), *, memory_bytes: int | None = None) -> Iterator[pl.DataFrame]:
+    def changes(
+        self, name: str, after: int, columns: Sequence[str] = (), *, memory_bytes: int | None = None, partitions: range | None = None
+    ) -> Iterator[pl.DataFrame]:
         """Rows that came with entries later than `after`, in a scan's order, in parts; for followers, that upsert by key.
 
         Rows that were outranked since may be among them or not. Last column: `entry`. After a merge its file is looked through
-        for such rows by its row groups, and older rows of it are not given again.
+        for such rows by its row groups, and older rows of it are not given again. With `partitions` only rows of these; row
+        groups of others are not read.
         """
         table = _table(name)
         chosen = [*(columns or table.names), ENTRY]
+        only = pl.col(ENTRY) > after
+        if partitions is not None:
+            only &= in_partitions(partitions)
         for file in self.state.files.get(name, []):
             if file.entry <= after:
                 continue
-            for _, part in self._parts(table, file, chosen, only=pl.col(ENTRY) > after, memory_bytes=memory_bytes):
+            for _, part in self._parts(table, file, chosen, only=only, memory_bytes=memory_bytes):
                 if part.height:
                     yield part
 
@@ -197,6 +203,13 @@ class LiveTables:
 
     def _unapplied(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows.filter(unapplied(self.state.applied))
+
+
+def in_partitions(partitions: range) -> pl.Expr:
+    """Rows of these partitions, contiguous ones."""
+    if not partitions:
+        return pl.lit(False)
+    return pl.col("partition").is_between(partitions[0], partitions[-1])
 
 
 def sources(files: Sequence[LiveFile]) -> list[Source]:
