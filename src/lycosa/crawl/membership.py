@@ -2,6 +2,14 @@
 
 A worker pings; the coordinator answers what the worker is to hold. Truth is in the log alone: an answer is an intention, a claim
 is a fact. The lease is about politeness: a worker that hears nothing stops fetching before its partitions can be given to another.
+
+What a worker must keep, so that no partition is ever fetched by two (the rest is the coordinator's, `lycosa.crawl.coordinator`):
+
+- It acts by the answer to the ping that it sent last, of those that were answered; one to an earlier ping that comes later is
+  passed over (`Lease.answered` does that). A ping's `heard`, `partitions`, `granted` and `added` are read together, after that.
+- An exchange starts only where `Lease.allows` its partition; a claim is made only for what `Lease.wanted` says, while it holds.
+- `Ping.partitions` names what it holds and what it is about to claim, from before the claim is written until after the release.
+- Grants are of one claim: under a new claim `Lease.granted` is 0 until an answer names that claim.
 """
 
 from __future__ import annotations
@@ -21,13 +29,16 @@ class Ping:
     worker: str  # one life of one worker process: its name, node, process and a random part
     node: str  # the machine it runs on, as the engine names it
     claim: int = 0  # the entry of its claim; 0: it holds none
-    partitions: frozenset[int] = frozenset()  # what it holds under that claim
+    partitions: frozenset[int] = frozenset()  # what it holds under that claim, or is about to claim
     head: int = 0  # up to this log entry it has read all, and everything there for its partitions is applied and committed
     idle: bool = False  # it has nothing due within `crawl.patience`, in flight, awaiting retry, uncommitted or to be walked again
     granted: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim may add, as it last heard
-    added: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim has added, uncommitted ones too
+    added: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim has added, uncommitted and in flight too
     waiting: Mapping[int, int] = field(default_factory=dict)  # partition -> known URLs that wait there: its load
     progress: Mapping[str, Any] = field(default_factory=dict)  # for people: as `lycosa.app.live` says of one worker
+    heard: int = 0  # `Lease.heard`: the number of the answer by which it acts
+    ready: bool = False  # its claim has taken up what earlier ones had archived in its partitions, as far as it ever will
+    leaving: bool = False  # it wants to end: it is told to stop, and gets nothing more
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,31 +48,69 @@ class Answer:
     partitions: frozenset[int] = frozenset()
     granted: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim may add in all; none: no budget
     stop: bool = False  # commit, release, and end
-    lost: bool = False  # another coordinator has taken over, or this one is not sure: does not count as an answer for the lease
+    lost: bool = False  # another coordinator leads, or this one does not know the worker yet: no answer for the lease, only `number` counts
+    number: int = 0  # later answers have higher ones, whichever coordinator gave them
+    claim: int = 0  # the claim that `granted` is for
+    soon: bool = False  # more is to come: ping again at once, in a tenth of `ping_interval`
 
 
 class Lease:
     """Whether a worker may start exchanges: within `hold_ms` of *sending* its last answered ping, by its own monotonic clock.
 
-    One thread pings, another fetches: both may ask.
+    One thread pings, others fetch and claim: all may ask.
     """
 
     def __init__(self, clock: Clock, hold_ms: int) -> None:
         self._clock = clock
         self._hold_ms = hold_ms
         self._until = -1
+        self._sent = (-1, -1)  # of the ping whose answer is in force: when, and the answer's number
+        self._answer = Answer()
+        self._heard = 0
         self._lock = threading.Lock()
 
     def sending(self) -> int:
         """The time at which a ping is sent (monotonic ms); give it to `answered`."""
         return self._clock.monotonic_ms()
 
-    def answered(self, sent_ms: int) -> None:
+    def answered(self, sent_ms: int, answer: Answer) -> None:
         """The ping sent then was answered. Answers may come out of order."""
         with self._lock:
-            self._until = max(self._until, sent_ms + self._hold_ms)
+            if (sent_ms, answer.number) <= self._sent:
+                return
+            if answer.number:
+                self._sent = (sent_ms, answer.number)
+                self._heard = answer.number
+            if not answer.lost:
+                self._answer = answer
+                self._until = max(self._until, sent_ms + self._hold_ms)
 
     @property
     def holds(self) -> bool:
         """Whether an exchange may start now. When it does not, what is in flight must be aborted."""
         return self._clock.monotonic_ms() < self._until
+
+    def allows(self, partition: int) -> bool:
+        """Whether an exchange may start now in that partition."""
+        return self.holds and partition in self._answer.partitions
+
+    @property
+    def answer(self) -> Answer:
+        """The answer in force; an empty one before the first."""
+        return self._answer
+
+    @property
+    def heard(self) -> int:
+        """For `Ping.heard`. Read it before what else the ping says."""
+        return self._heard
+
+    @property
+    def wanted(self) -> frozenset[int]:
+        """What the worker is to hold now; nothing while the lease does not hold."""
+        answer = self._answer
+        return answer.partitions if self.holds and not answer.stop else frozenset()
+
+    def granted(self, claim: int) -> Mapping[str, int]:
+        """Collection -> pages that this claim may add in all; 0 for those that have a budget while none was granted to this claim."""
+        answer = self._answer
+        return answer.granted if claim and answer.claim == claim else dict.fromkeys(answer.granted, 0)
