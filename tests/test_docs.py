@@ -22,7 +22,7 @@ def test_pages_made_from_the_code_are_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), f"run .venv/bin/python scripts/make_docs.py: docs/{name} is old"
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "export warc"])
+@pytest.mark.parametrize("name", [*COMMANDS, "export warc", "export bulk"])
 def test_every_command_is_documented(name: str) -> None:
     assert f"lycosa {name}" in (DOCS / "commands.md").read_text(encoding="utf-8")
 
@@ -32,8 +32,8 @@ def test_every_option_of_a_command_that_docs_name_exists() -> None:
     sections = re.split(r"^## ", text, flags=re.M)[1:]
     for section in sections:
         title, _, body = section.partition("\n")
-        names = re.findall(r"lycosa (\w+)", title)
-        known = "".join(_help(name if name != "export" else "export warc") for name in names)
+        names = re.findall(r"lycosa (export \w+|\w+)", title)
+        known = "".join(map(_help, names))
         for option in set(re.findall(r"--[a-z][a-z-]+", body)):
             assert option in known, f"docs/commands.md names {option} for {title}"
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace_root
+from lycosa.cli.common import JsonOption, QuietOption, WorkspaceOption, note, print_json, workspace_root
 from lycosa.cli.reparse import date_ms
+from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, parse_size
 
-app = typer.Typer(help="Hand the collection on: WARC files.", no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from lycosa.export.bulk_actions import Selection
 
-
-@app.callback()
-def _export() -> None:
-    """Hand the collection on."""  # a callback keeps `warc` a sub-command while it is the only one
+app = typer.Typer(help="Hand the collection on: WARC files, documents for a search cluster.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()
@@ -56,3 +59,88 @@ def warc(
         f"{report.captures:,} captures in {len(report.files)} files, {format_size(report.bytes)}"
         + (f"; {report.kept} files were there already" if report.kept else "")
     )
+
+
+@app.command()
+def bulk(
+    context: typer.Context,
+    to: Annotated[str, typer.Option("--to", metavar="KIND", help="opensearch, quickwit, or jsonl (lines in a file).")],
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="The search cluster's address, as http://HOST:PORT.")] = "",
+    index: Annotated[str, typer.Option("--index", metavar="NAME", help="The index there.")] = "lycosa",
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
+    language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only what was fetched since, as in 2026-11-21.")] = "",
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="With jsonl: the file; `-` is standard output.")] = "-",
+    batch: Annotated[str, typer.Option("--batch", metavar="SIZE", help="Most bytes of one request.")] = "5MiB",
+    again: Annotated[bool, typer.Option("--again", help="Send everything, as if nothing had been sent before.")] = False,
+    workspace: WorkspaceOption = "",
+    quiet: QuietOption = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Bring a search cluster up to what the workspace holds; a second call sends what changed since. Credentials: LYCOSA_BULK_AUTH."""
+    from dataclasses import asdict
+
+    from lycosa.export.bulk import Destination, export_bulk
+    from lycosa.export.bulk_actions import Selection
+    from lycosa.export.bulk_http import BulkClient, Patience, Waiting
+    from lycosa.export.bulk_targets import OpenSearch, Quickwit, Target
+    from lycosa.store.workspace import Workspace
+
+    kinds: dict[str, Callable[[BulkClient, str], Target]] = {"opensearch": OpenSearch, "quickwit": Quickwit}
+    chosen = Selection(collection, language, date_ms(since) or 0)
+    if to == "jsonl":
+        _jsonl(workspace_root(context, workspace), chosen, out, quiet=quiet or json_output)
+        return
+    if to not in kinds:
+        raise UsageError(f"--to {to!r} is unknown: opensearch, quickwit or jsonl")
+    if not url:
+        raise UsageError(f"--to {to} needs --url, the address of the search cluster")
+    batch_bytes = parse_size(batch)
+    if not 2**16 <= batch_bytes <= 2**28:
+        raise UsageError("--batch must lie between 64KiB and 256MiB")
+    patience = Patience()
+    waiting = Waiting(patience, (lambda line: None) if quiet else note)
+    client = BulkClient(url, waiting, patience.timeout_s)
+    with contextlib.closing(client):
+        target = kinds[to](client, index)
+        opened = Workspace.open(workspace_root(context, workspace))
+        report = export_bulk(opened, target, Destination(to, client.url, index, chosen), waiting, batch_bytes=batch_bytes, again=again)
+    if json_output:
+        print_json(asdict(report))
+    else:
+        deleted = f", {report.deletions:,} deletions" if report.deletions else ""
+        excluded = f", {report.exclusions} exclusions" if report.exclusions else ""
+        print(
+            f"{report.documents:,} documents{deleted}{excluded} in {report.requests:,} requests, {format_size(report.bytes)}; "
+            f"{index} is up to log entry {report.log_entry} (was {report.from_entry})"
+        )
+    if report.failed:
+        for failure in [] if json_output else report.failures:
+            note(f"{failure['url']}: {failure['reason']}")
+        raise WorkError(f"{report.failed:,} documents were refused for good; the others are there")
+
+
+def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:
+    """One line a page; a file appears whole or not at all."""
+    from lycosa.export.bulk import export_jsonl
+    from lycosa.store.workspace import Workspace
+
+    opened = Workspace.open(root)
+    if out == "-":
+        written = export_jsonl(opened, chosen, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    else:
+        aside = f"{out}.part"
+        try:
+            with open(aside, "wb") as file:
+                written = export_jsonl(opened, chosen, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, out)
+        except OSError as error:
+            raise WorkError(f"{out} cannot be written: {error.strerror}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(aside)
+    if not quiet:
+        note(f"{written:,} pages")

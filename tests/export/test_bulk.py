@@ -1,0 +1,474 @@
+"""Bulk export against a cluster that behaves as documented: what it holds in the end are the live pages, whatever went wrong."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import multiprocessing
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from lycosa.core.errors import UsageError, WorkError, WorkspaceError
+from lycosa.core.records import Page, UrlState
+from lycosa.export import bulk_actions
+from lycosa.export.bulk import EXPORTS, BulkReport, Destination, export_bulk, export_jsonl
+from lycosa.export.bulk_actions import Selection, actions, document_id, domains_of
+from lycosa.export.bulk_http import BulkClient, Patience, Waiting, authorization, retry_after_s
+from lycosa.export.bulk_targets import OpenSearch, Quickwit, Target
+from lycosa.store.claim import Claim
+from lycosa.store.live import LiveTables
+from lycosa.store.merge import merge
+from lycosa.store.plan import MergeSettings
+from lycosa.store.purge import exclude, purge
+from lycosa.store.sweep import sweep
+from lycosa.store.tables import Buffers
+from lycosa.store.workspace import Workspace
+from tests.servers.bulk import CHUNKED, CUT, FAULTS, ITEMS_429, LOST, PROXY_502, SLOW, WHOLE_429, WRONG_COUNT, Cluster, bulk_server
+from tests.store.builders import START_MS, identify, make_visit, url_row
+
+QUICK = Patience(attempts=8, wait_s=0.001, most_wait_s=0.01, timeout_s=0.3)
+HOSTS = ("www.example.org", "news.example.org", "example.com", "a.b.example.net")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace.create(str(tmp_path / "crawl"), partitions=4)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with bulk_server() as cluster:
+        yield cluster
+
+
+def put(
+    workspace: Workspace, claim: Claim, numbers: range | list[int], *, round: int = 0, language: str = "en", state: str = UrlState.VISITED,
+    collection: str = "default", may_index: bool = True,
+) -> None:  # fmt: skip
+    """Commit pages of several hosts, or with another state their URLs' rows alone."""
+    buffers = Buffers()
+    for number in numbers:
+        url = identify(workspace, f"http://{HOSTS[number % len(HOSTS)]}/{'deep' if number % 3 else 'flat'}/{number}")
+        visit = make_visit(url, at=START_MS + 1_000 * round + number, collection=collection)
+        row = url_row(url, state, visited_at=visit.fetched_at)
+        row.collection = collection
+        buffers.add_url(row)
+        if state == UrlState.VISITED:
+            text = f"Page {number}, read {round} times.\n" + "word " * (number % 50)
+            page = Page(
+                title=f"“{number}” \n \u2028", text=text, main_text=text, language=language, may_index=may_index, headings=["a", "b"]
+            )
+            buffers.add_page(visit, page)
+    claim.commit(claim.next_folder(), buffers.mapping())
+
+
+def live(workspace: Workspace, language: str = "") -> dict[str, str]:
+    """Document id -> text of the live pages, asked of the tables another way."""
+    tables = LiveTables(workspace)
+    keys = ["collection", "host_key", "url_key"]
+    gone = tables.scan("urls").filter(pl.col("state").is_in(["gone", "excluded"]) & (pl.col("operation") == ""))
+    rows = tables.scan("pages").filter("may_index").join(gone, on=keys, how="anti").select(*keys, "text", "language").collect()
+    return {
+        document_id(host, url, collection): text
+        for collection, host, url, text, spoken in rows.iter_rows()
+        if not language or spoken == language
+    }
+
+
+def held(cluster: Cluster) -> dict[str, str]:
+    for name, document in cluster.documents.items():
+        assert document["id"] == name
+    return {name: document["text"] for name, document in cluster.documents.items()}
+
+
+def send(workspace: Workspace, cluster: Cluster, *, kind: str = "opensearch", **more: Any) -> BulkReport:
+    chosen = more.pop("chosen", Selection())
+    patience = more.pop("patience", QUICK)
+    waiting = Waiting(patience, more.pop("say", lambda line: None))
+    client = BulkClient(cluster.url, waiting, patience.timeout_s, more.pop("environment", {}))
+    target: Target = OpenSearch(client, "pages") if kind == "opensearch" else Quickwit(client, "pages")
+    try:
+        return export_bulk(workspace, target, Destination(kind, client.url, "pages", chosen), waiting, **more)
+    finally:
+        client.close()
+
+
+def test_documents_and_then_what_changed(workspace: Workspace, cluster: Cluster) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(40))
+    first = send(workspace, cluster)
+    assert (first.documents, first.deletions, first.failed, first.from_entry) == (40, 0, 0, 0)
+    assert held(cluster) == live(workspace)
+    document = next(iter(cluster.documents.values()))
+    assert document["headings"] == ["a", "b"]
+    assert document["domains"][-1] in ("org", "com", "net")
+    assert cluster.mapping is not None
+    assert set(document) == set(cluster.mapping["properties"])
+    assert send(workspace, cluster).requests == 0
+    put(workspace, claim, range(10, 15), round=1)
+    put(workspace, claim, [3, 4], state=UrlState.GONE)
+    second = send(workspace, cluster)
+    assert (second.documents, second.deletions, second.from_entry) == (5, 2, first.log_entry)
+    assert held(cluster) == live(workspace)
+    put(workspace, claim, [3], round=2)  # it is back
+    put(workspace, claim, [5], round=2, may_index=False)
+    assert (third := send(workspace, cluster)).documents == 1
+    assert third.deletions == 1
+    assert held(cluster) == live(workspace)
+    assert len(held(cluster)) == 38
+
+
+def test_two_collections_hold_a_url_each(workspace: Workspace, cluster: Cluster) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(8))
+    put(workspace, claim, range(4, 12), collection="second")
+    assert send(workspace, cluster).documents == 16
+    put(workspace, claim, [5], state=UrlState.GONE, collection="second")
+    assert send(workspace, cluster).deletions == 1
+    assert held(cluster) == live(workspace)
+    assert len({document["url"] for document in cluster.documents.values()}) == 12
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_alone(workspace: Workspace, cluster: Cluster, fault: str) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(60))
+    cluster.faults.extend(["", fault, fault, fault])
+    report = send(workspace, cluster, batch_bytes=6_000)
+    assert (report.documents, report.failed) == (60, 0)
+    assert held(cluster) == live(workspace)
+    assert not cluster.faults
+    if fault in (WHOLE_429, PROXY_502):
+        assert cluster.sent() == 60  # nothing was carried out twice
+    elif fault == ITEMS_429:
+        refused = cluster.sent() - 60
+        assert 0 < refused < 40  # only what was refused came again
+    elif fault in (LOST, CUT, SLOW, WRONG_COUNT):
+        assert cluster.sent() > 60
+    else:
+        assert fault == CHUNKED
+
+
+def test_what_comes_late_changes_nothing(workspace: Workspace, cluster: Cluster) -> None:
+    """A request of long ago that a proxy had kept: the older state never wins."""
+    claim = workspace.claim("w")
+    put(workspace, claim, range(5))
+    old = list(actions(workspace, workspace.state(), Selection(), 0))
+    send(workspace, cluster)
+    put(workspace, claim, range(4), round=1)
+    put(workspace, claim, [2], state=UrlState.GONE)
+    send(workspace, cluster)
+    before = dict(cluster.documents)
+    waiting = Waiting(QUICK, lambda line: None)
+    client = BulkClient(cluster.url, waiting, 1.0, {})
+    outcomes = OpenSearch(client, "pages").send(old, last=True)
+    client.close()
+    assert {outcome.verdict.value for outcome in outcomes} == {"done"}
+    assert cluster.documents == before
+    assert held(cluster) == live(workspace)
+
+
+def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_rest(workspace: Workspace, cluster: Cluster) -> None:
+    put(workspace, workspace.claim("w"), range(20))
+    cluster.never = set(sorted(live(workspace))[:3])
+    report = send(workspace, cluster)
+    assert (report.documents, report.failed) == (17, 3)
+    assert {failure["id"] for failure in report.failures} == cluster.never
+    assert all("mapper_parsing_exception" in failure["reason"] for failure in report.failures)
+    assert send(workspace, cluster).requests == 0
+    cluster.never = set()
+    assert send(workspace, cluster, again=True).documents == 20
+    assert held(cluster) == live(workspace)
+
+
+def test_a_request_that_is_too_large_is_halved_from_then_on(workspace: Workspace, cluster: Cluster) -> None:
+    put(workspace, workspace.claim("w"), range(300))
+    cluster.most_bytes = 80_000
+    report = send(workspace, cluster, batch_bytes=400_000)
+    assert report.documents == 300
+    assert held(cluster) == live(workspace)
+    refused = [size for _, _, size in cluster.requests if size > cluster.most_bytes]
+    assert 1 <= len(refused) <= 3
+    cluster.most_bytes = 500
+    small = send(workspace, cluster, again=True)
+    assert small.failed == 300
+    assert "413" in small.failures[0]["reason"]
+
+
+def test_it_gives_up_with_what_is_confirmed_remembered(workspace: Workspace, cluster: Cluster) -> None:
+    put(workspace, workspace.claim("w"), range(60))
+    cluster.faults.extend(["", "", *[WHOLE_429] * 50])
+    said: list[str] = []
+    with pytest.raises(WorkError, match=r"gave up after 8 attempts.*429.*run the same command again"):
+        send(workspace, cluster, batch_bytes=6_000, remember_s=0.0, say=said.append)
+    assert len(said) == 7
+    cluster.faults.clear()
+    there = cluster.sent()
+    assert there
+    again = send(workspace, cluster, batch_bytes=6_000)
+    assert again.documents <= 60 - there + 1  # the last key comes again
+    assert held(cluster) == live(workspace)
+
+
+def test_retry_after_is_obeyed() -> None:
+    slept: list[float] = []
+    waiting = Waiting(Patience(attempts=4, wait_s=1.0, most_wait_s=2.0), lambda line: None, slept.append)
+    waiting.failed("busy", retry_after_s("7"))
+    waiting.failed("busy")
+    waiting.failed("busy")
+    assert slept[0] == 7.0
+    assert all(1.0 <= pause <= 2.0 for pause in slept[1:])
+    with pytest.raises(WorkError):
+        waiting.failed("busy")
+    assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+    assert 0 < retry_after_s("Fri, 31 Dec 2100 07:28:00 GMT") <= 600
+    assert retry_after_s("soon") == retry_after_s(None) == 0.0
+
+
+def test_exclusions_and_purges_arrive_as_deletions(workspace: Workspace, cluster: Cluster) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(48))
+    send(workspace, cluster)
+    exclude(workspace, ["host:example.com"])
+    report = send(workspace, cluster)
+    assert report.exclusions == 1
+    assert not [document for document in cluster.documents.values() if document["host"] == "example.com"]
+    assert held(cluster) == live(workspace)
+    purge(workspace, ["prefix:http://news.example.org/deep/", "domain:b.example.net"])
+    assert send(workspace, cluster).exclusions == 2
+    assert held(cluster) == live(workspace)
+    assert {document["host"] for document in cluster.documents.values()} == {"www.example.org", "news.example.org"}
+    put(workspace, claim, range(48, 60))
+    send(workspace, cluster)
+    assert held(cluster) == live(workspace)
+    assert sum("_delete_by_query" in path for _, path, _ in cluster.requests) == 2
+
+
+def test_pages_that_were_parsed_again_stay_gone(workspace: Workspace, cluster: Cluster) -> None:
+    """`reparse` writes rows of `pages` alone."""
+    claim = workspace.claim("w")
+    put(workspace, claim, range(8))
+    put(workspace, claim, [1], state=UrlState.GONE)
+    send(workspace, cluster)
+    buffers = Buffers()
+    for number in (1, 2):
+        url = identify(workspace, f"http://{HOSTS[number % 4]}/deep/{number}")
+        buffers.add_page(make_visit(url), Page(title="read otherwise", text="read otherwise"))
+    claim.commit(claim.next_folder(), buffers.mapping())
+    assert send(workspace, cluster).documents == 1
+    assert held(cluster) == live(workspace)
+
+
+def test_a_language_that_a_page_leaves(workspace: Workspace, cluster: Cluster) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(10), language="de")
+    put(workspace, claim, range(10, 20), language="en")
+    german = Selection(language="de")
+    assert send(workspace, cluster, chosen=german).documents == 10
+    put(workspace, claim, [4, 5], round=1, language="en")
+    put(workspace, claim, [14], round=1, language="de")
+    report = send(workspace, cluster, chosen=german)
+    assert (report.documents, report.deletions) == (1, 2)
+    assert held(cluster) == live(workspace, "de")
+
+
+def test_since(workspace: Workspace, cluster: Cluster) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(10))
+    put(workspace, claim, range(10, 14), round=5)
+    assert send(workspace, cluster, chosen=Selection(since=START_MS + 5_000)).documents == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_in_between(workspace: Workspace, cluster: Cluster, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits, deaths of pages, exclusions, purges, merges and sweeps between and beside exports that go wrong."""
+    monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 20_000)
+    monkeypatch.setattr(bulk_actions, "URLS_BYTES", 5_000)
+    chance = random.Random(seed)
+    claim = workspace.claim("w")
+    rules = ["host:a.b.example.net", "prefix:http://www.example.org/flat/", "domain:example.com"]
+    for step in range(30):
+        numbers = sorted(chance.sample(range(120), 12))
+        kind = chance.choice(["put", "put", "put", "gone", "noindex", "merge", "exclude", "export", "export"])
+        if kind == "put":
+            put(workspace, claim, numbers, round=step, collection=chance.choice(["default", "second"]))
+        elif kind == "gone":
+            put(workspace, claim, numbers, round=step, state=chance.choice([UrlState.GONE, UrlState.EXCLUDED]))
+        elif kind == "noindex":
+            put(workspace, claim, numbers[:3], round=step, may_index=False)
+        elif kind == "merge":
+            merge(workspace, MergeSettings(gather=2), whole=chance.random() < 0.3)
+            sweep(workspace, keep_replaced_ms=0)
+        elif kind == "exclude" and rules and chance.random() < 0.5:
+            (purge if chance.random() < 0.5 else exclude)(workspace, [rules.pop()])
+        elif kind == "export":
+            cluster.faults.extend(chance.choices(["", *FAULTS], k=4))
+            try:
+                send(
+                    workspace, cluster, batch_bytes=chance.choice([3_000, 30_000]), remember_s=0.0, patience=Patience(4, 0.001, 0.002, 0.3)
+                )
+            except WorkError:
+                continue
+            assert held(cluster) == live(workspace)
+    cluster.faults.clear()
+    send(workspace, cluster)
+    assert held(cluster) == live(workspace)
+
+
+def test_files_that_are_replaced_and_deleted_under_an_export(
+    workspace: Workspace, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 5_000)
+    claim = workspace.claim("w")
+    for start in range(0, 200, 20):
+        put(workspace, claim, range(start, start + 20))
+    swept: list[int] = []
+
+    def fold() -> None:
+        put(workspace, claim, [0, 1], round=3)
+        merge(workspace, whole=True)
+        swept.append(sweep(workspace, keep_replaced_ms=0, now_ms=round(time.time() * 1_000) + 60_000).files)
+
+    cluster.during = fold
+    report = send(workspace, cluster, batch_bytes=4_000)
+    assert swept[0] > 10
+    assert held(cluster) == live(workspace)
+    assert report.log_entry == workspace.state().head
+    assert report.documents < 215  # it went on where it was
+
+
+def _child(root: str, url: str) -> None:
+    workspace = Workspace.open(root)
+    waiting = Waiting(QUICK, lambda line: None)
+    client = BulkClient(url, waiting, 5.0, {})
+    destination = Destination("opensearch", client.url, "pages", Selection())
+    export_bulk(workspace, OpenSearch(client, "pages"), destination, waiting, batch_bytes=3_000, remember_s=0.0)
+
+
+def test_kill_9_and_again(workspace: Workspace, cluster: Cluster) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(200))
+    cluster.pause_s = 0.02
+    spawn = multiprocessing.get_context("spawn")
+    for kill in range(3):
+        child = spawn.Process(target=_child, args=(workspace.root, cluster.url))
+        before = cluster.sent()
+        child.start()
+        deadline = time.monotonic() + 30
+        while cluster.sent() < before + 25 and child.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        child.kill()
+        child.join()
+        if kill == 0:
+            put(workspace, claim, range(0, 200, 7), round=1)
+            put(workspace, claim, range(0, 200, 31), state=UrlState.GONE)
+    assert cluster.sent() < 200
+    cluster.pause_s = 0.0
+    report = send(workspace, cluster)
+    assert held(cluster) == live(workspace)
+    changed = len(range(0, 200, 7)) + len(range(0, 200, 31))
+    assert cluster.sent() <= 200 + changed + 3 * 30 + 30  # each kill costs at most the requests that were under way
+    assert report.log_entry == workspace.state().head
+
+
+def test_quickwit_takes_documents_and_promises_deletions(workspace: Workspace, cluster: Cluster) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(40))
+    with pytest.raises(WorkError, match="create it first"):
+        send(workspace, cluster, kind="quickwit")
+    cluster.mapping = {}
+    cluster.faults.extend([WHOLE_429, ""])
+    report = send(workspace, cluster, kind="quickwit", batch_bytes=6_000)
+    assert report.documents == 40
+    assert {document["id"]: document["text"] for document in cluster.ingested} == live(workspace)
+    assert len(cluster.ingested) == 40
+    assert set(cluster.commits[:-1]) == {"auto"}
+    assert cluster.commits[-1] == "wait_for"
+    put(workspace, claim, [1, 2], round=1)
+    put(workspace, claim, [6], state=UrlState.GONE)  # Quickwit cannot take one document away
+    assert send(workspace, cluster, kind="quickwit").documents == 2
+    newest = {document["id"]: document["text"] for document in sorted(cluster.ingested, key=lambda document: document["log_entry"])}
+    assert newest.items() >= live(workspace).items()
+    exclude(workspace, ["domain:b.example.net", "host:example.com", "prefix:http://www.example.org/flat/"])
+    assert send(workspace, cluster, kind="quickwit").exclusions == 3
+    assert {document["id"] for document in cluster.ingested} - live(workspace).keys() <= {_id(workspace, 6)}
+
+
+def _id(workspace: Workspace, number: int) -> str:
+    url = identify(workspace, f"http://{HOSTS[number % 4]}/{'deep' if number % 3 else 'flat'}/{number}")
+    return document_id(url.host_key, url.url_key, "default")
+
+
+def test_lines_of_json(workspace: Workspace) -> None:
+    claim = workspace.claim("w")
+    put(workspace, claim, range(30))
+    put(workspace, claim, range(5), round=1)
+    put(workspace, claim, [7], state=UrlState.GONE)
+    output = io.BytesIO()
+    assert export_jsonl(workspace, Selection(), output) == 29
+    lines = [json.loads(line) for line in output.getvalue().split(b"\n")[:-1]]
+    assert {document["id"]: document["text"] for document in lines} == live(workspace)
+
+
+def test_credentials_come_from_the_environment_and_are_never_shown(workspace: Workspace, cluster: Cluster) -> None:
+    put(workspace, workspace.claim("w"), range(5))
+    cluster.authorization = "Basic " + base64.b64encode(b"robot:s3cr:et").decode()
+    said: list[str] = []
+    with pytest.raises(WorkError, match="LYCOSA_BULK_AUTH") as refused:
+        send(workspace, cluster, environment={"LYCOSA_BULK_AUTH": "robot:wr0ng"}, say=said.append)
+    cluster.faults.append(LOST)
+    assert send(workspace, cluster, environment={"LYCOSA_BULK_AUTH": "robot:s3cr:et"}, say=said.append).documents == 5
+    with pytest.raises(UsageError, match="environment") as in_url:
+        BulkClient("http://robot:s3cr:et@127.0.0.1:1", Waiting(QUICK, said.append), 1.0, {})
+    text = " ".join([str(refused.value), str(in_url.value), *said, *_contents(workspace)])
+    for secret in ("s3cr", "wr0ng", cluster.authorization.split()[1]):
+        assert secret not in text
+    assert authorization("Bearer abc") == "Bearer abc"
+    assert authorization("ApiKey abc==") == "ApiKey abc=="
+    with pytest.raises(UsageError):
+        authorization("just-a-word")
+
+
+def _contents(workspace: Workspace) -> list[str]:
+    return [path.read_text() for path in Path(workspace.path(EXPORTS)).iterdir()]
+
+
+def test_another_log_is_not_taken_for_the_exported_one(workspace: Workspace, cluster: Cluster, tmp_path: Path) -> None:
+    put(workspace, workspace.claim("w"), range(5))
+    send(workspace, cluster)
+    other = Workspace.create(str(tmp_path / "other"), partitions=4)
+    put(other, other.claim("w"), range(5))
+    other.storage.make_folder(EXPORTS)
+    for path in Path(workspace.path(EXPORTS)).iterdir():
+        other.storage.replace(f"{EXPORTS}/{path.name}", path.read_bytes())
+    with pytest.raises(WorkspaceError, match="another log"):
+        send(other, cluster)
+    assert send(other, cluster, again=True).documents == 5
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:9200", "ftp://x/", "http://", "http://x:y/", "http://x/?a=b"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(UsageError):
+        BulkClient(url, Waiting(QUICK, print), 1.0, {})
+
+
+def test_names_that_are_no_index() -> None:
+    client = BulkClient("http://127.0.0.1:1", Waiting(QUICK, print), 1.0, {})
+    for name in ("", "Upper", "_a", "a b", "a/b"):
+        with pytest.raises(UsageError):
+            OpenSearch(client, name)
+    for name in ("", "a", "1ab", "a b c"):
+        with pytest.raises(UsageError):
+            Quickwit(client, name)
+
+
+def test_domains_of() -> None:
+    assert domains_of("www.example.org.") == ["www.example.org", "example.org", "org"]
+    assert domains_of("[::1]") == ["[::1]"]

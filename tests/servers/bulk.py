@@ -1,0 +1,251 @@
+"""A search cluster as its makers document it, over HTTP on loopback: OpenSearch's `_bulk` and what goes with it, Quickwit's ingest API.
+
+It keeps documents, honours versions, answers item by item, and misbehaves on request: too many requests, answers that are lost
+after the work was done, answers that are cut, chunked or late, requests that are too large, documents that it will never take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+WHOLE_429, ITEMS_429, LOST, CUT, CHUNKED, SLOW, PROXY_502, WRONG_COUNT = (
+    "429", "items 429", "lost", "cut", "chunked", "slow", "502", "wrong count",
+)  # fmt: skip
+FAULTS = (WHOLE_429, ITEMS_429, LOST, CUT, CHUNKED, SLOW, PROXY_502, WRONG_COUNT)
+
+
+class Cluster:
+    """What the cluster holds, and how it is to behave."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.lock = threading.RLock()
+        self.mapping: dict[str, Any] | None = None
+        self.documents: dict[str, dict[str, Any]] = {}
+        self.versions: dict[str, int] = {}  # of deleted ones too
+        self.ingested: list[dict[str, Any]] = []  # Quickwit
+        self.commits: list[str] = []  # the commit parameter of each ingest
+        self.delete_tasks: list[str] = []
+        self.faults: deque[str] = deque()  # of the next requests that carry documents
+        self.never: set[str] = set()  # ids that are refused for good
+        self.most_bytes = 10**9
+        self.pause_s = 0.0  # before each answer
+        self.retry_after = ""
+        self.authorization = ""  # "": anybody may
+        self.requests: list[tuple[str, str, int]] = []  # method, path, bytes
+        self.item_counts: list[int] = []  # actions of each _bulk request that was carried out
+        self.chance = random.Random(1)
+        self.during: Callable[[], None] | None = None  # called once, while the third _bulk request is carried out
+
+    def sent(self) -> int:
+        """Actions that were carried out."""
+        return sum(self.item_counts)
+
+    def apply(self, line: bytes, lines: Iterator[bytes], *, refuse: float) -> dict[str, Any]:
+        """Carry out one action of a `_bulk` body and say how it went."""
+        ((what, head),) = json.loads(line).items()
+        name, version = head["_id"], head["version"]
+        assert head["version_type"] == "external_gte"
+        source = json.loads(next(lines)) if what == "index" else None
+        if name in self.never:
+            return {what: {"_id": name, "status": 400, "error": {"type": "mapper_parsing_exception", "reason": "failed to parse"}}}
+        if self.chance.random() < refuse:
+            error = {"type": "rejected_execution_exception", "reason": "rejected execution of coordinating operation"}
+            return {what: {"_id": name, "status": 429, "error": error}}
+        if version < self.versions.get(name, 0):
+            error = {"type": "version_conflict_engine_exception", "reason": f"[{name}]: version conflict, current version is higher"}
+            return {what: {"_id": name, "status": 409, "error": error}}
+        self.versions[name] = version
+        if source is None:
+            known = self.documents.pop(name, None)
+            return {what: {"_id": name, "result": "deleted" if known else "not_found", "status": 200 if known else 404}}
+        created = name not in self.documents
+        self.documents[name] = source
+        return {what: {"_id": name, "result": "created" if created else "updated", "status": 201 if created else 200}}
+
+    def matches(self, test: dict[str, Any], document: dict[str, Any]) -> bool:
+        """A term or prefix query, on fields that are keywords."""
+        ((kind, condition),) = test.items()
+        ((field, value),) = condition.items()
+        assert self.mapping is not None
+        assert self.mapping["properties"][field]["type"] == "keyword"
+        stored = document[field]
+        values = stored if isinstance(stored, list) else [stored]
+        return any(text == value if kind == "term" else text.startswith(value) for text in values)
+
+
+@contextmanager
+def bulk_server() -> Iterator[Cluster]:
+    """A running cluster; `url` is its address."""
+    cluster = Cluster()
+
+    class Handler(_Handler):
+        state = cluster
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    cluster.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield cluster
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    state: Cluster
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._handle()
+
+    do_GET = do_PUT = do_POST = do_HEAD
+
+    def _handle(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        state, parts = self.state, urlsplit(self.path)
+        state.requests.append((self.command, self.path, len(body)))
+        if state.authorization and self.headers.get("Authorization") != state.authorization:
+            self._say(401, {"error": "Unauthorized"})
+            return
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client has had enough
+            self._answer(body, parts)
+
+    def _answer(self, body: bytes, parts: SplitResult) -> None:
+        state = self.state
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        carries = parts.path.endswith(("/_bulk", "/ingest"))
+        fault = state.faults.popleft() if carries and state.faults else ""
+        if state.pause_s and carries:
+            time.sleep(state.pause_s)
+        if carries and len(body) > state.most_bytes:
+            self._say(413, {"message": f"Request size exceeded {state.most_bytes} bytes"})
+        elif fault == WHOLE_429:
+            self._say(429, {"error": {"type": "circuit_breaking_exception"}, "status": 429}, retry_after=state.retry_after)
+        elif fault == PROXY_502:
+            self._send(502, b"<html>Bad Gateway</html>", "text/html")
+        else:
+            with state.lock:
+                status, answer = self._work(parts.path, query, body, fault)
+            self._deliver(status, answer, fault)
+
+    def _deliver(self, status: int, answer: dict[str, Any], fault: str) -> None:
+        if fault == LOST:
+            self.close_connection = True
+            return
+        if fault == SLOW:
+            time.sleep(0.4)
+        content = json.dumps(answer).encode()
+        if fault == CUT:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2])
+            self.close_connection = True
+        elif fault == CHUNKED:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for start in range(0, len(content), 700):
+                piece = content[start : start + 700]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+        else:
+            self._say(status, answer)
+
+    def _work(self, path: str, query: dict[str, str], body: bytes, fault: str) -> tuple[int, dict[str, Any]]:
+        state = self.state
+        if path.startswith("/api/v1/"):
+            return self._quickwit(path, query, body)
+        action = path.split("/")[2] if path.count("/") > 1 else ""
+        if not action:
+            if self.command == "PUT" and state.mapping is None:
+                state.mapping = json.loads(body)["mappings"]
+                return 200, {"acknowledged": True}
+            return (404, {}) if state.mapping is None else (200, {})
+        if action == "_mapping":
+            return 200, {"name": {"mappings": state.mapping}}
+        if action == "_refresh":
+            return 200, {"_shards": {"total": 1, "successful": 1, "failed": 0}}
+        if action == "_delete_by_query":
+            tests = json.loads(body)["query"]["bool"]["should"]
+            doomed = [name for name, document in state.documents.items() if any(state.matches(test, document) for test in tests)]
+            for name in doomed:
+                del state.documents[name]
+                state.versions[name] += 1
+            return 200, {"deleted": len(doomed), "version_conflicts": 0, "failures": [], "timed_out": False}
+        assert action == "_bulk", path
+        assert self.headers["Content-Type"] == "application/x-ndjson"
+        assert body.endswith(b"\n")
+        lines = iter(body.split(b"\n")[:-1])
+        items = [state.apply(line, lines, refuse=0.5 if fault == ITEMS_429 else 0.0) for line in lines]
+        state.item_counts.append(len(items))
+        if state.during is not None and len(state.item_counts) == 3:
+            state.during()
+        if "filter_path" in query:
+            items = [
+                {what: {key: said[key] for key in ("status", "error") if key in said}} for item in items for what, said in item.items()
+            ]
+        return 200, {"errors": any("error" in said for item in items for said in item.values()), "items": items[fault == WRONG_COUNT :]}
+
+    def _quickwit(self, path: str, query: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
+        state = self.state
+        if path.endswith("/delete-tasks"):
+            task = json.loads(body)["query"]
+            state.delete_tasks.append(task)
+            state.ingested = [document for document in state.ingested if not _found(task, document)]
+            return 200, {"opstamp": len(state.delete_tasks)}
+        if path.endswith("/ingest"):
+            documents = [json.loads(line) for line in body.split(b"\n")[:-1]]
+            state.ingested += documents
+            state.commits.append(query["commit"])
+            state.item_counts.append(len(documents))
+            return 200, {"num_docs_for_processing": len(documents)}
+        return (404, {"message": "index not found"}) if state.mapping is None else (200, {"index_config": {}})
+
+    def _say(self, status: int, answer: dict[str, Any], retry_after: str = "") -> None:
+        self._send(status, json.dumps(answer).encode(), "application/json", retry_after)
+
+    def _send(self, status: int, content: bytes, content_type: str, retry_after: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(content)))
+        if retry_after:
+            self.send_header("Retry-After", retry_after)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+def _found(task: str, document: dict[str, Any]) -> bool:
+    """Whether a query of `field:word OR field:prefix*` finds a document; a reserved character must be escaped."""
+    for clause in task.split(" OR "):
+        field, _, word = clause.partition(":")
+        is_prefix = word.endswith("*") and not word.endswith("\\*")
+        word = word.removesuffix("*") if is_prefix else word
+        assert not re.search(r"""(?<!\\)[-+^`:{}"\[\]()~!* ]""", word), clause
+        text = re.sub(r"\\(.)", r"\1", word)
+        stored = document[field]
+        values = stored if isinstance(stored, list) else [stored]
+        if any(value.startswith(text) if is_prefix else value == text for value in values):
+            return True
+    return False
