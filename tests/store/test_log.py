@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.claim import append
 from lycosa.store.entry import CLAIM, COMMIT, KINDS, DataFile, Entry, decode_entry, encode_entry, entry_path, new_attempt
+from lycosa.store.local_storage import LocalStorage
 from lycosa.store.log import Log
 from lycosa.store.state import LogState
-from lycosa.store.storage import LocalStorage
 from lycosa.store.workspace import Workspace
 
 

@@ -14,12 +14,12 @@ from lycosa.core.units import format_time
 from lycosa.store.check import verify
 from lycosa.store.claim import append
 from lycosa.store.entry import CLAIM, Entry, entry_path, new_attempt
+from lycosa.store.local_storage import LocalStorage
 from lycosa.store.log import EntriesGone, Log
 from lycosa.store.merge import merge
 from lycosa.store.purge import exclude
 from lycosa.store.snapshot import read_snapshot, snapshot_path
 from lycosa.store.state import LogState
-from lycosa.store.storage import LocalStorage
 from lycosa.store.sweep import DAY_MS, sweep
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls

@@ -13,7 +13,7 @@ import pytest
 import xxhash
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.storage import LocalStorage
+from lycosa.store.local_storage import LocalStorage
 
 KINDS: dict[str, Callable[[Path], LocalStorage]] = {"local": lambda folder: LocalStorage(str(folder))}
 

@@ -8,14 +8,14 @@ from contextlib import suppress
 from typing import Any
 
 from lycosa.store.owner import FOLDER, owner_of
-from lycosa.store.storage import LocalStorage, open_storage
+from lycosa.store.storage import Storage, open_storage
 
 FILE = f"{FOLDER}/worker.json"
 COMMAND = "run"
 """What the owner's note says of a daemon."""
 
 
-def write_live(storage: LocalStorage, document: Mapping[str, object]) -> None:
+def write_live(storage: Storage, document: Mapping[str, object]) -> None:
     """Write the file; whole for every reader. A disk that does not take it is no reason to stop."""
     with suppress(OSError):
         storage.replace(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())

@@ -11,6 +11,7 @@ Exceptions (for the caller of a Lycosa function)::
           +-- WorkspaceError   missing, damaged, of another format
           |    +-- OwnedError  somebody else crawls in this workspace
           |    +-- ClaimLost   a later claim outranks ours: drop the work and stop
+          +-- StorageError     S3 or HDFS did not do it, or did not say so; an OSError too
           +-- ArchiveError     a WARC file cannot be read
 
 Outcomes (a server's misbehaviour is counted, never raised): `FetchError`, with `retry` saying whether another attempt
@@ -65,6 +66,10 @@ class OwnedError(WorkspaceError):
 
 class ClaimLost(WorkspaceError):
     """A later claim outranks ours; uncommitted work was dropped."""
+
+
+class StorageError(WorkError, OSError):
+    """Remote storage did not do what was asked, or its answer was lost: what is there now says which. Never holds a credential."""
 
 
 class ArchiveError(WorkError):

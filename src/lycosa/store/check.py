@@ -23,7 +23,7 @@ from lycosa.store.live import LiveTables
 from lycosa.store.plan import BASE, DELTA
 from lycosa.store.schema import SORT, TABLES
 from lycosa.store.state import LiveFile, LogState
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 from lycosa.store.tables import polars_schema
 from lycosa.store.visible import is_excluded
 from lycosa.store.workspace import Workspace
@@ -57,7 +57,7 @@ def verify(workspace: Workspace, *, deep: bool = False, key_sample: int | None =
     return report
 
 
-def _check_table_files(storage: LocalStorage, state: LogState, report: Report) -> bool:
+def _check_table_files(storage: Storage, state: LogState, report: Report) -> bool:
     """Each live table file: there, unchanged, readable, with its rows, columns and order. True if all are."""
     before = len(report.findings)
     seen: Counter[str] = Counter()
@@ -71,7 +71,7 @@ def _check_table_files(storage: LocalStorage, state: LogState, report: Report) -
             report.counts["table files"] += 1
             report.counts[f"{table} rows"] += file.rows
             problem = _file_problem(storage, DataFile(file.path, file.rows, file.bytes, file.digest))
-            problem = problem or _table_problem(storage.path(file.path), table, file)
+            problem = problem or _table_problem(storage.local(file.path), table, file)
             if problem:
                 report.add(ERROR, file.path, problem, _RESTORE)
     for path, times in seen.items():
@@ -83,7 +83,7 @@ def _check_table_files(storage: LocalStorage, state: LogState, report: Report) -
 _RESTORE = "restore it from a backup, or crawl into a new workspace and `lycosa import` the archives of this one"
 
 
-def _file_problem(storage: LocalStorage, file: DataFile, *, content: bool = True) -> str:
+def _file_problem(storage: Storage, file: DataFile, *, content: bool = True) -> str:
     size = storage.size(file.path)
     if size is None:
         return f"it is missing (the log says {file.bytes} bytes)"
@@ -126,7 +126,7 @@ def _rows_problem(frame: pl.LazyFrame, file: LiveFile) -> str:
     return ""
 
 
-def _check_archives(storage: LocalStorage, state: LogState, report: Report, *, deep: bool) -> None:
+def _check_archives(storage: Storage, state: LogState, report: Report, *, deep: bool) -> None:
     for path, file in (*state.warcs.items(), *state.indexes.items()):
         report.counts["archive files"] += 1
         problem = _file_problem(storage, DataFile(path, 0, file.bytes, file.digest), content=deep)
@@ -134,7 +134,7 @@ def _check_archives(storage: LocalStorage, state: LogState, report: Report, *, d
             report.add(ERROR, path, problem, _RESTORE)
 
 
-def _check_leftovers(storage: LocalStorage, state: LogState, report: Report) -> None:
+def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
     """Folders and files that no entry names: harmless, or waiting for replay."""
     named = {file.path for files in state.files.values() for file in files} | set(state.warcs)
     for top in (BASE, DELTA):
@@ -142,13 +142,13 @@ def _check_leftovers(storage: LocalStorage, state: LogState, report: Report) -> 
     for path in sorted(state.retired):
         if storage.size(path) is not None:
             report.add(NOTE, path, "a purge replaced it and was stopped before it deleted it", "purge again, or wait for the next sweep")
-    for name in storage.names(DATA):
+    for name in sorted({*storage.names(DATA), *storage.drafts(DATA)}):
         numbers = folder_numbers(name)
         if numbers is None or numbers[0] not in state.claims:
             report.add(WARNING, f"{DATA}/{name}", "no claim of the log made it", "it is ignored; remove it if you know where it came from")
             continue
         path = f"{DATA}/{name}/{WARC_NAME}"
-        if path in named or path in state.retired or not storage.size(path):
+        if path in named or path in state.retired or not storage.draft_size(path):
             continue
         claim = state.claims[numbers[0]]
         if state.holds(numbers[0]):
@@ -161,7 +161,7 @@ def _check_leftovers(storage: LocalStorage, state: LogState, report: Report) -> 
             report.counts["replayed archives"] += 1
 
 
-def _check_exclusions(storage: LocalStorage, state: LogState, report: Report) -> None:
+def _check_exclusions(storage: Storage, state: LogState, report: Report) -> None:
     """What is excluded and still there: nobody sees it, but its bytes are on the disk."""
     for name, table in TABLES.items():
         hidden = is_excluded(state.exclusions, name)
@@ -171,7 +171,7 @@ def _check_exclusions(storage: LocalStorage, state: LogState, report: Report) ->
             report.add(NOTE, name, f"rows that an exclusion names, stored and invisible: {rows:,}", "purge to remove them from the disk")
 
 
-def _check_records(live: LiveTables, storage: LocalStorage, state: LogState) -> Iterator[Finding]:
+def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Iterator[Finding]:
     """Every committed WARC read from end to end, and compared with the visits that point into it."""
     places = live.scan("visits").select("warc_file", "record_id", "warc_offset", "warc_length").unique().collect()
     by_file = places.partition_by("warc_file", as_dict=True)
@@ -179,7 +179,7 @@ def _check_records(live: LiveTables, storage: LocalStorage, state: LogState) -> 
         damages: list[Damage] = []
         found = {}
         try:
-            for stored in read_exchanges(storage.path(path), relative_path=path, on_damage=damages.append):
+            for stored in read_exchanges(storage.local(path), relative_path=path, on_damage=damages.append):
                 if not state.excluded(stored.exchange.url, hostname(stored.exchange.url)):
                     found[stored.visit.record_id] = (stored.visit.warc_offset, stored.visit.warc_length)
         except (ArchiveError, OSError) as error:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lycosa.core.errors import ClaimLost, WorkspaceError
-from lycosa.store.entry import CLAIM, COMMIT, FOLDER, RELEASE, DataFile, Entry, new_attempt
+from lycosa.store.entry import CLAIM, COMMIT, FOLDER, PURGE, RELEASE, DataFile, Entry, new_attempt
 from lycosa.store.log import EntriesGone, Log
 from lycosa.store.snapshot import INTERVAL, write_snapshot
 from lycosa.store.state import LogState
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 
 DATA = "data"
 INBOX = "inbox"
@@ -68,7 +68,7 @@ class Orphan:
 class Claim:
     """Partitions held by one worker. One thread may commit while another opens the next folder; nothing else runs side by side."""
 
-    def __init__(self, storage: LocalStorage, state: LogState, entry: Entry, now: Callable[[], str], failed_before: int) -> None:
+    def __init__(self, storage: Storage, state: LogState, entry: Entry, now: Callable[[], str], failed_before: int) -> None:
         self._storage = storage
         self._now = now
         self._folders = 0
@@ -86,23 +86,27 @@ class Claim:
         self.state.require(self.entry)
 
     def orphans(self) -> list[Orphan]:
-        """The uncommitted WARCs of earlier claims that may hold exchanges of these partitions, oldest first.
+        """The uncommitted WARCs of earlier claims that may hold exchanges of these partitions, oldest first; on S3 and HDFS those that
+        lie in this machine's spool.
 
         What a commit of these partitions' owner has already named as used is left out, per partition: where a claim's
         partitions went to two workers, each replays its share.
         """
         found = []
-        for name in self._storage.names(DATA):
+        for name in self._storage.drafts(DATA):
             numbers = folder_numbers(name)
             if numbers is None:
                 continue
             (claim, number), path = numbers, f"{DATA}/{name}/{WARC_NAME}"
             info = self.state.claims.get(claim)
-            if claim == self.entry or info is None or path in self.state.warcs or path in self.state.retired:
+            if claim == self.entry or info is None:
+                continue
+            if path in self.state.warcs or path in self.state.retired:
+                self._storage.drop_drafts(f"{DATA}/{name}")  # of a worker that died just behind its commit
                 continue
             if not (info.partitions & self.partitions) - self.state.orphans_used.get(path, set()):
                 continue
-            size = self._storage.size(path)
+            size = self._storage.draft_size(path)
             if size:
                 found.append(Orphan(path, claim, number, size))
         return sorted(found, key=lambda orphan: (orphan.claim, orphan.number))
@@ -121,7 +125,7 @@ class Claim:
         """Create the folder for the next commit. One that is never committed stays: its WARC is then an orphan."""
         self._folders += 1
         relative = f"{DATA}/{self.entry:08d}-{self._folders}"
-        absolute = self._storage.make_folder(relative, fresh=True)
+        absolute = self._storage.fresh_folder(relative)
         return DataFolder(self._folders, relative, absolute, new_attempt())
 
     def commit(
@@ -148,6 +152,7 @@ class Claim:
         """
         for entry in self._read_on():
             if entry.attempt == folder.attempt:
+                self._storage.settle(folder.relative)
                 return entry.number
         self.state.require(self.entry)
         increments = {name: count for name, count in (counters or {}).items() if count}
@@ -155,23 +160,27 @@ class Claim:
         news = (filled, warc, orphans_used, inbox, increments)
         if not any(news) and all(self.state.applied.get(partition, 0) == number for partition, number in (applied or {}).items()):
             return self.state.head
-        files = {table: (self._write(folder, table, buffer),) for table, buffer in filled.items()}
+        for table, buffer in filled.items():
+            buffer.write(f"{folder.absolute}/{table}.parquet")
+        rows = {f"{folder.relative}/{table}.parquet": buffer.rows for table, buffer in filled.items()}
+        archives = [path for path in (warc, cdxj) if path]
+        sealed = seal(self._storage, rows | dict.fromkeys(archives, 0))
         draft = Entry(
             kind=COMMIT,
             attempt=folder.attempt,
             at=self._now(),
             claim=self.entry,
             worker=self.worker,
-            files=files,
-            warcs=(seal(self._storage, warc),) if warc else (),
-            indexes=(seal(self._storage, cdxj),) if cdxj else (),
+            files={table: (sealed[f"{folder.relative}/{table}.parquet"],) for table in filled},
+            warcs=(sealed[warc],) if warc else (),
+            indexes=(sealed[cdxj],) if cdxj else (),
             orphans=tuple(orphans_used),
             inbox=tuple(inbox),
             applied=dict(applied or {}),
             counters=increments,
         )
-        self._storage.sync_folder(folder.relative)
         number = append(self.state, draft).number
+        self._storage.settle(folder.relative)
         for name in inbox:
             self._storage.remove(f"{INBOX}/{name}")
         return number
@@ -189,14 +198,13 @@ class Claim:
 
     def _read_on(self) -> list[Entry]:
         try:
-            return self.state.refresh()
+            entries = self.state.refresh()
         except EntriesGone as error:
             raise ClaimLost(f"claim {self.entry} was out of touch for days: {error}; claim anew") from None
-
-    def _write(self, folder: DataFolder, table: str, buffer: Buffer) -> DataFile:
-        path = f"{folder.relative}/{table}.parquet"
-        buffer.write(self._storage.path(path))
-        return seal(self._storage, path, buffer.rows)
+        for entry in entries:
+            if entry.kind == PURGE:
+                self._storage.forget(entry.replaces)
+        return entries
 
 
 def folder_numbers(name: str) -> tuple[int, int] | None:
@@ -205,10 +213,12 @@ def folder_numbers(name: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def seal(storage: LocalStorage, path: str, rows: int = 0, as_of: int = 0) -> DataFile:
-    """Put a file on disk and note its size and digest, as an entry names it."""
-    storage.sync(path)
-    return DataFile(path, rows, storage.size(path) or 0, storage.digest(path), as_of)
+def seal(storage: Storage, rows: Mapping[str, int], as_of: int = 0) -> dict[str, DataFile]:
+    """Put files (path -> rows) where they are safe, and note their sizes and digests, as an entry names them; by path."""
+    published = storage.publish(list(rows))
+    return {
+        path: DataFile(path, count, file.bytes, file.digest, as_of) for (path, count), file in zip(rows.items(), published, strict=True)
+    }
 
 
 class NotLive(WorkspaceError):
@@ -247,9 +257,7 @@ def append(state: LogState, draft: Entry) -> Entry:
     return entry
 
 
-def take(
-    storage: LocalStorage, log: Log, worker: str, partitions: Iterable[int], settings: Mapping[str, Any], now: Callable[[], str]
-) -> Claim:
+def take(storage: Storage, log: Log, worker: str, partitions: Iterable[int], settings: Mapping[str, Any], now: Callable[[], str]) -> Claim:
     """Claim partitions: from the moment this returns nobody who held them can commit."""
     storage.make_folder(FOLDER)
     storage.make_folder(DATA)
@@ -258,4 +266,5 @@ def take(
     wanted = tuple(sorted(set(partitions)))
     draft = Entry(kind=CLAIM, attempt=new_attempt(), at=now(), worker=worker, partitions=wanted, settings=dict(settings))
     entry = append(state, draft)
+    storage.retain({*(file.path for files in state.files.values() for file in files), *state.warcs, *state.indexes})
     return Claim(storage, state, entry, now, state.unfruitful_claims(wanted) - 1)

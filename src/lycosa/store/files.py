@@ -14,9 +14,10 @@ from math import sqrt
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from lycosa.store.local_storage import Wanted
 from lycosa.store.schema import SORT, Table
 from lycosa.store.state import LiveFile
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 from lycosa.store.tables import GROUP_BYTES, group_rows, polars_schema
 
 ENTRY = "entry"
@@ -25,11 +26,11 @@ _UNPACKED = 6  # bytes in memory for one in a file, about; only for the first bl
 _LEVEL = 3  # zstd; urls: 5 % smaller than level 1 and 5 % slower to write
 
 
-def scan_file(storage: LocalStorage, table: Table, file: LiveFile) -> pl.LazyFrame:
+def scan_file(storage: Storage, table: Table, file: LiveFile) -> pl.LazyFrame:
     """One file's rows and, in a last column `entry`, the entry that each came with. Columns that it is too old to have are null."""
     schema = polars_schema(table)
     rows = pl.scan_parquet(
-        storage.path(file.path),
+        storage.local(file.path, file.bytes, file.digest),
         schema=schema | {ENTRY: pl.Int64()} if file.merged else schema,
         missing_columns="insert",
         extra_columns="ignore",
@@ -52,13 +53,14 @@ class Source:
 
 
 def in_key_order(
-    storage: LocalStorage, table: Table, sources: Sequence[Source], memory_bytes: int, columns: Sequence[str] | None = None
+    storage: Storage, table: Table, sources: Sequence[Source], memory_bytes: int, columns: Sequence[str] | None = None
 ) -> Iterator[pl.DataFrame]:
     """All rows of the sources by key, rows of one key in the order of the sources; what shares a key comes in one frame.
 
     With `entry` as last column. `columns` must hold those of `SORT`. About `memory_bytes` of rows are held, however large the
     sources are; a key with more rows than that is held whole.
     """
+    storage.bring([Wanted(file.path, file.bytes, file.digest) for source in sources for file in source.files])
     # A block that is a part of a row group costs unpacking the whole group: with these shares the least is unpacked in all.
     shares = [sqrt(source.rows * min(source.rows, table.group_rows)) for source in sources]
     cursors = [
@@ -167,10 +169,8 @@ _Key = tuple[int, int, int]  # of `SORT`
 class _Cursor:
     """One source's place: the rows that were read and not handed on, and whether there are `more`."""
 
-    def __init__(self, storage: LocalStorage, table: Table, source: Source, memory_bytes: int, columns: Sequence[str] | None) -> None:
-        self._scans = [scan_file(storage, table, file) for file in source.files]
-        if columns is not None:
-            self._scans = [scan.select(*columns, ENTRY) for scan in self._scans]
+    def __init__(self, storage: Storage, table: Table, source: Source, memory_bytes: int, columns: Sequence[str] | None) -> None:
+        self._storage, self._table, self._files, self._columns = storage, table, source.files, columns
         self._heights = [file.rows for file in source.files]
         self._only = source.only
         self._memory_bytes = memory_bytes
@@ -178,7 +178,7 @@ class _Cursor:
         self._block = self._rows_for(_UNPACKED * stored / max(1, source.rows))
         self._file = self._offset = 0
         self.rows = pl.DataFrame()
-        self.more = bool(self._scans)
+        self.more = bool(self._files)
 
     def fill(self) -> None:
         """Read on while less than half a block is there."""
@@ -187,12 +187,15 @@ class _Cursor:
 
     def read(self) -> None:
         """One block more."""
-        while self._file < len(self._scans) and self._offset >= self._heights[self._file]:
+        while self._file < len(self._files) and self._offset >= self._heights[self._file]:
             self._file, self._offset = self._file + 1, 0
-        if self._file == len(self._scans):
+        if self._file == len(self._files):
             self.more = False
             return
-        block = self._scans[self._file].slice(self._offset, self._block).collect()
+        rows = scan_file(self._storage, self._table, self._files[self._file])
+        if self._columns is not None:
+            rows = rows.select(*self._columns, ENTRY)
+        block = rows.slice(self._offset, self._block).collect()
         self._offset += self._block
         if block.height:
             self._block = self._rows_for(block.estimated_size() / block.height)
@@ -200,7 +203,7 @@ class _Cursor:
             block = block.filter(self._only)
         if block.height:
             self.rows = pl.concat([self.rows, block]) if self.rows.height else block
-        self.more = self._file + 1 < len(self._scans) or self._offset < self._heights[self._file]
+        self.more = self._file + 1 < len(self._files) or self._offset < self._heights[self._file]
 
     def last(self) -> _Key:
         """The key of the last row that was read."""

@@ -14,11 +14,12 @@ import polars as pl
 
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.store.files import ENTRY, Source, in_key_order, scan_file
+from lycosa.store.local_storage import Wanted
 from lycosa.store.plan import base_place
 from lycosa.store.rank import SOURCE, not_outranked, unapplied
 from lycosa.store.schema import SORT, TABLES, Table
 from lycosa.store.state import LiveFile, LogState
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 from lycosa.store.tables import polars_schema
 from lycosa.store.visible import is_excluded
 from lycosa.store.workspace import Workspace
@@ -33,7 +34,7 @@ class LiveTables:
     """
 
     def __init__(self, workspace: Workspace, state: LogState | None = None) -> None:
-        self._storage: LocalStorage = workspace.storage
+        self._storage: Storage = workspace.storage
         self.state = state if state is not None else workspace.state()
 
     def scan(self, name: str, *, entry: bool = False) -> pl.LazyFrame:
@@ -137,7 +138,10 @@ class LiveTables:
             UsageError: it cannot be understood, or names a table or column that does not exist.
             WorkspaceError: a file cannot be read.
         """
-        context = pl.SQLContext({name: self.scan(name) for name in TABLES}, eager=False)
+        # What is not named is not fetched.
+        named = {name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)}
+        tables = {name: self.scan(name) if name in named else pl.LazyFrame(schema=polars_schema(table)) for name, table in TABLES.items()}
+        context = pl.SQLContext(tables, eager=False)
         try:
             return context.execute(query).collect()
         except FileNotFoundError as error:
@@ -149,6 +153,7 @@ class LiveTables:
         files = self.state.files.get(table.name, [])
         if not files:
             return pl.LazyFrame(schema=polars_schema(table) | {ENTRY: pl.Int64()})
+        self._storage.bring([Wanted(file.path, file.bytes, file.digest) for file in files])
         parts = [self._file(table, file) for file in files]
         return pl.concat(parts) if len(parts) > 1 else parts[0]
 

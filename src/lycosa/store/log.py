@@ -17,7 +17,7 @@ from dataclasses import replace
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.entry import FOLDER, KINDS, Entry, decode_entry, encode_entry, entry_path
 from lycosa.store.snapshot import INTERVAL, snapshot_path, wrote
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 
 _NAME = re.compile(r"^(\d{8,})\.json$")
 
@@ -29,7 +29,7 @@ class EntriesGone(WorkspaceError):
 class Log:
     """The entries of one workspace. `head` is nothing it keeps: ask `entries`."""
 
-    def __init__(self, storage: LocalStorage) -> None:
+    def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
     def read(self, number: int) -> Entry | None:

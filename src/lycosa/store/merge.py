@@ -26,7 +26,7 @@ from lycosa.store.plan import SHARED, MergeSettings, Plan, base_path, base_place
 from lycosa.store.rank import not_outranked
 from lycosa.store.schema import TABLES, Table
 from lycosa.store.state import LiveFile, LogState
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 from lycosa.store.tables import GROUP_BYTES, PASSING_GROUP_BYTES
 from lycosa.store.workspace import Workspace
 
@@ -86,10 +86,10 @@ def count_files(state: LogState) -> int:
 
 
 @contextmanager
-def maintenance(storage: LocalStorage) -> Iterator[bool]:
+def maintenance(storage: Storage) -> Iterator[bool]:
     """Whether this process alone, on this machine, rewrites and deletes files now: true while the block runs, or false."""
     storage.make_folder(RUN)
-    lock = os.open(storage.path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(storage.lock_path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -136,6 +136,8 @@ class _Fold:
                     raise NotLive(f"{file.path} is gone before it was named")
             self._report.entries.append(append(self._state, draft).number)
             done = True
+            for folder in {os.path.dirname(file.path) for file in self._written}:
+                self._storage.settle(folder)
         except FileNotFoundError as error:
             raise WorkspaceError(f"a table's file is missing: {error}; run `lycosa check`") from None
         except pl.exceptions.PolarsError as error:
@@ -196,16 +198,14 @@ class _Fold:
         first = next(frames, None)
         if first is None:
             return
-        folder = os.path.dirname(path)
-        self._storage.make_folder(folder)
+        target = self._storage.place(path)
         try:
             group_bytes = GROUP_BYTES if self._plan.into_base else PASSING_GROUP_BYTES
-            rows = write_rows(self._storage.path(path), _chain(first, frames), self._table, group_bytes)
+            rows = write_rows(target, _chain(first, frames), self._table, group_bytes)
         except BaseException:
             self._storage.remove(path)  # the disk may be full
             raise
-        self._written.append(seal(self._storage, path, rows, self._plan.as_of))
-        self._storage.sync_folder(folder)
+        self._written.extend(seal(self._storage, {path: rows}, self._plan.as_of).values())
 
     def _account(self) -> None:
         self._report.bytes_read += sum(file.bytes for file in self._replaced)

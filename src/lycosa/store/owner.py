@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import OwnedError
 from lycosa.core.units import format_time
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 
 FOLDER = "run"
 LOCK = f"{FOLDER}/owner.lock"
@@ -44,7 +44,7 @@ class OwnerNote:
 class Owner:
     """The lock, held. Use as a context manager, or call `release`."""
 
-    def __init__(self, storage: LocalStorage, descriptor: int, note: OwnerNote, clock: Clock) -> None:
+    def __init__(self, storage: Storage, descriptor: int, note: OwnerNote, clock: Clock) -> None:
         self._storage = storage
         self._descriptor = descriptor
         self._clock = clock
@@ -81,7 +81,7 @@ class Owner:
         self._storage.replace(NOTE, (json.dumps(asdict(self.note), indent=1) + "\n").encode(), mode=0o600)
 
 
-def own(storage: LocalStorage, command: str, clock: Clock | None = None) -> Owner:
+def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
     """Become the owner of a workspace on this machine.
 
     The lock is not passed on to programs that are started, but a bare `os.fork` shares it: child processes are spawned.
@@ -91,7 +91,7 @@ def own(storage: LocalStorage, command: str, clock: Clock | None = None) -> Owne
     """
     clock = clock or SystemClock()
     storage.make_folder(FOLDER)
-    descriptor = os.open(storage.path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(storage.lock_path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     for _ in range(_ATTEMPTS):
         if _locked(descriptor, fcntl.LOCK_EX):
             note = OwnerNote(os.getpid(), socket.gethostname(), format_time(clock.now_ms()), command)
@@ -101,10 +101,10 @@ def own(storage: LocalStorage, command: str, clock: Clock | None = None) -> Owne
     raise OwnedError(_refusal(storage))
 
 
-def owner_of(storage: LocalStorage) -> OwnerNote | None:
+def owner_of(storage: Storage) -> OwnerNote | None:
     """The note of the living owner on this machine; None if there is none (a dead one's note does not count)."""
     try:
-        descriptor = os.open(storage.path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(storage.lock_path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
@@ -123,7 +123,7 @@ def _locked(descriptor: int, how: int) -> bool:
     return True
 
 
-def _note(storage: LocalStorage) -> OwnerNote | None:
+def _note(storage: Storage) -> OwnerNote | None:
     try:
         content = storage.read(NOTE)
         document = json.loads(content) if content else None
@@ -135,7 +135,7 @@ def _note(storage: LocalStorage) -> OwnerNote | None:
     return OwnerNote(**{key: value for key, value in document.items() if key in known})
 
 
-def _refusal(storage: LocalStorage) -> str:
+def _refusal(storage: Storage) -> str:
     note = _note(storage)
     if note is None:
         return f"another process crawls in {storage.root}; wait for it, stop it, or use another workspace (-w DIR)"

@@ -108,6 +108,7 @@ class _Purge:
 
     def run(self, now_ms: int) -> None:
         """Write anew, append the entry, delete. Raises NotLive, having removed what was written."""
+        storage = self.workspace.storage
         cuts = self._cuts()
         files: dict[str, tuple[DataFile, ...]] = {}
         warcs: list[DataFile] = []
@@ -125,13 +126,13 @@ class _Purge:
                 if not cut.kept:
                     continue
                 written.append(target)
-                copy_without(self.workspace.path(path), self.workspace.path(target), cut)
-                warcs.append(seal(self.workspace.storage, target))
+                copy_without(storage.local(path), storage.place(target), cut)
+                warcs.extend(seal(storage, {target: 0}).values())
                 if index in self.state.indexes:
                     written.append(new_index)
                     name = os.path.basename(target)
-                    copy_index(self.workspace.path(index), self.workspace.path(new_index), name, cut, self.state.excluded)
-                    indexes.append(seal(self.workspace.storage, new_index))
+                    copy_index(storage.local(index), storage.place(new_index), name, cut, self.state.excluded)
+                    indexes.extend(seal(storage, {new_index: 0}).values())
             places = moves(cuts)
             for table in TABLES.values():
                 new = []
@@ -143,8 +144,6 @@ class _Purge:
                 if new:
                     files[table.name] = tuple(new)
             if replaced:
-                for folder in {os.path.dirname(path) for path in written}:
-                    self.workspace.storage.sync_folder(folder)
                 draft = Entry(
                     kind=PURGE,
                     attempt=self.attempt,
@@ -155,17 +154,19 @@ class _Purge:
                     replaces=tuple(replaced),
                 )
                 self.report.entry = append(self.state, draft).number
+                for folder in {os.path.dirname(path) for path in written}:
+                    storage.settle(folder)
             named = True
         finally:
             if not named and self.state.log.read(self.state.head + 1) is None:
                 for path in written:
-                    self.workspace.storage.remove(path)
+                    storage.remove(path)
         self.report.rows.update(gone)
         self.report.records += sum(len(cut.removed) for _, cut in cuts.values())
         self.report.archives += len(cuts)
         for path in replaced:
-            self.report.bytes_deleted += self.workspace.storage.size(path) or 0
-            self.workspace.storage.remove(path)
+            self.report.bytes_deleted += storage.size(path) or 0
+            storage.remove(path)
 
     def _cuts(self) -> dict[str, tuple[str, Cut]]:
         """Each committed WARC with excluded records, where it goes, and what to take out."""
@@ -201,8 +202,8 @@ class _Purge:
             return []
         path = f"{os.path.dirname(file.path)}/{table.name}-{self.attempt[:12]}.parquet"
         written.append(path)
-        rows = write_rows(self.workspace.path(path), _chain(first, frames), table)
-        return [seal(self.workspace.storage, path, rows, file.entry)]
+        rows = write_rows(self.workspace.storage.place(path), _chain(first, frames), table)
+        return list(seal(self.workspace.storage, {path: rows}, file.entry).values())
 
     def _rows(self, table: Table, file: LiveFile, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
         hidden = is_excluded(self.state.exclusions, table.name)
@@ -213,11 +214,13 @@ class _Purge:
 
 
 def _purge_orphans(workspace: Workspace, state: LogState, report: PurgeReport) -> None:
-    """WARCs that no entry names: those of dead claims are written again in place, that of a living one is its worker's."""
-    for name in workspace.storage.names(DATA):
+    """WARCs that no entry names: those of dead claims are written again in place, that of a living one is its worker's. On S3 and HDFS
+    they lie in the spool of the machine that wrote them, and only this machine's are seen."""
+    storage = workspace.storage
+    for name in storage.drafts(DATA):
         numbers = folder_numbers(name)
-        for path in (f"{DATA}/{name}/{file}" for file in workspace.storage.names(f"{DATA}/{name}") if file.endswith(_WARC_SUFFIX)):
-            if numbers is None or path in state.warcs or not workspace.storage.size(path):
+        for path in (f"{DATA}/{name}/{file}" for file in storage.drafts(f"{DATA}/{name}") if file.endswith(_WARC_SUFFIX)):
+            if numbers is None or path in state.warcs or not storage.draft_size(path):
                 continue
             try:
                 cut = plan_cut(workspace.path(path), state.excluded)
@@ -229,11 +232,11 @@ def _purge_orphans(workspace: Workspace, state: LogState, report: PurgeReport) -
             if state.holds(numbers[0]):
                 report.pending.append((path, "its worker has not committed it yet: call again after the next commit"))
                 continue
-            before = workspace.storage.size(path) or 0
+            before = storage.draft_size(path) or 0
             replace_in_place(workspace.path(path), cut)
             report.records += len(cut.removed)
             report.archives += 1
-            report.bytes_deleted += before - (workspace.storage.size(path) or 0)
+            report.bytes_deleted += before - (storage.draft_size(path) or 0)
 
 
 def _index_of(warc: str) -> str:

@@ -18,7 +18,7 @@ import zstandard
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.entry import FOLDER
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 
 INTERVAL = 100
 """Entries from one snapshot to the next; belongs to the format."""
@@ -46,13 +46,13 @@ def brief(attempt: str) -> str:
     return attempt[:12]
 
 
-def write_snapshot(storage: LocalStorage, number: int, attempts: Sequence[str], document: dict[str, Any]) -> bool:
+def write_snapshot(storage: Storage, number: int, attempts: Sequence[str], document: dict[str, Any]) -> bool:
     """Create the snapshot behind entry `number` if there is none; True if this call did. Raises OSError."""
     body = zstandard.ZstdCompressor(level=_LEVEL).compress(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
     return storage.create(snapshot_path(number), _header(number, attempts, body) + body)
 
 
-def write_header(storage: LocalStorage, number: int, attempts: Sequence[str]) -> None:
+def write_header(storage: Storage, number: int, attempts: Sequence[str]) -> None:
     """Leave of a snapshot its first line; or, where none was written, put one with these attempts there. Raises OSError."""
     path = snapshot_path(number)
     content = storage.read(path)
@@ -62,13 +62,13 @@ def write_header(storage: LocalStorage, number: int, attempts: Sequence[str]) ->
         storage.replace(path, content.partition(b"\n")[0] + b"\n")
 
 
-def snapshot_numbers(storage: LocalStorage) -> list[int]:
+def snapshot_numbers(storage: Storage) -> list[int]:
     """The numbers of all snapshots, first lines among them, sorted. Lists the log's folder."""
     matches = (_NAME.match(name) for name in storage.names(FOLDER))
     return sorted(int(match[1]) for match in matches if match)
 
 
-def read_snapshot(storage: LocalStorage, number: int) -> Snapshot | None:
+def read_snapshot(storage: Storage, number: int) -> Snapshot | None:
     """The snapshot of that number; None if there is none, or only its first line.
 
     Raises:
@@ -90,7 +90,7 @@ def read_snapshot(storage: LocalStorage, number: int) -> Snapshot | None:
     return Snapshot(number, attempts, document)
 
 
-def snapshots_newest_first(storage: LocalStorage) -> Iterator[Snapshot]:
+def snapshots_newest_first(storage: Storage) -> Iterator[Snapshot]:
     """Whole, sound snapshots; damaged ones are passed over, since an older one and the entries after it say the same."""
     for number in reversed(snapshot_numbers(storage)):
         try:
@@ -101,7 +101,7 @@ def snapshots_newest_first(storage: LocalStorage) -> Iterator[Snapshot]:
             yield found
 
 
-def wrote(storage: LocalStorage, hundred: int, number: int, attempt: str) -> bool:
+def wrote(storage: Storage, hundred: int, number: int, attempt: str) -> bool:
     """Whether the snapshot `hundred` says that entry `number` was written by this attempt."""
     try:
         attempts, _ = _read_header((storage.read(snapshot_path(hundred)) or b"").partition(b"\n")[0], hundred)

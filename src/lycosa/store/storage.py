@@ -1,197 +1,218 @@
-"""The one place that touches storage: create-if-absent, fsync, listing.
+"""What the store asks of the place where a workspace lies, and which places there are.
 
-Each kind of storage has its own create-if-absent. On a file system it is "write aside, fsync, link": `os.link` fails when
-the name is taken, whoever came first, which "look, then write" does not. Object stores and HDFS are refused until they have
-theirs.
+A workspace lies in a folder (`lycosa.store.local_storage`), on S3 and its kin (`s3_storage`), or on HDFS (`hdfs_storage`); the last
+two reach theirs through fsspec. Each has its own create-if-absent, since fsspec's "look, then write" lets two writers win.
+
+Data files are immutable. They are written on this machine (`place`), then put into the workspace (`publish`), and count when a log
+entry names them (`settle` follows it). They are read on this machine (`local`). In a folder all these are the same path; elsewhere they are
+a draft in a spool, an object, and a copy in a cache that is bounded by bytes.
 """
 
 from __future__ import annotations
 
-import errno
+import importlib
 import os
 import re
-import uuid
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
-import xxhash
+from lycosa.core.errors import UsageError
+from lycosa.store.local_storage import LocalStorage as LocalStorage
+from lycosa.store.local_storage import Published, Wanted
 
-from lycosa.core.errors import UsageError, WorkspaceError
-
-ASIDE_SUFFIX = ".aside"
-"""Ends the names of files that are being written: readers pass over them, a crash may leave some behind."""
-
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
-_CHUNK = 1 << 20
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
+_REMOTE = {"s3": ("s3_storage", "s3"), "webhdfs": ("hdfs_storage", "hdfs"), "swebhdfs": ("hdfs_storage", "hdfs")}
 
 
-class LocalStorage:
-    """A folder on a local (or shared POSIX) file system. All paths are relative to `root` and use `/`."""
+class Storage(Protocol):
+    """Where a workspace lies. Paths are relative to it and use `/`. Any thread may call any of it.
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    Every method raises WorkspaceError for a path that leads out of the workspace, and `OSError` (elsewhere than in a folder:
+    `StorageError`) when storage fails; of a call that changes something the outcome is then not known.
+    """
 
-    def path(self, relative: str) -> str:
-        """The absolute path of a file of the workspace.
+    @property
+    def root(self) -> str:
+        """The workspace's absolute path, or its URL. Never holds a credential."""
+        ...
 
-        Raises:
-            WorkspaceError: `relative` is absolute or leads out of the workspace.
-        """
-        if relative.startswith("/") or ".." in relative.split("/"):
-            raise WorkspaceError(f"{relative!r} leads out of the workspace {self.root}: the log or a table is damaged; run `lycosa check`")
-        return os.path.join(self.root, relative)
+    @property
+    def on_disk(self) -> bool:
+        """Whether the workspace's files are files of this machine, so that an open one is seen by others and locks can be held."""
+        ...
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
-        """Create a file with this content if its name is free; True if this call created it.
+        """Create a file with this content if its name is free; True if this call created it, and then it is safe.
 
-        When it returns, the file and its name are on disk. An `OSError` says that the outcome is not known: read the
-        file back.
+        False: the name is taken, elsewhere than in a folder perhaps by this very call, sent again after a lost answer. Whoever needs to
+        know puts an id into the content and reads it back, as the log does; so too after an `OSError`.
         """
-        target = self.path(relative)
-        folder = os.path.dirname(target)
-        aside = os.path.join(folder, f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
-        try:
-            _write(aside, content, mode, sync=True)
-            try:
-                os.link(aside, target)
-            except FileExistsError:
-                return False
-        finally:
-            Path(aside).unlink(missing_ok=True)
-        sync_folder(folder)
-        return True
+        ...
 
     def replace(self, relative: str, content: bytes, *, mode: int = 0o644) -> None:
-        """Write a file that is not part of the protocol (owner.json): whole for every reader, but not forced to disk."""
-        target = self.path(relative)
-        aside = os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
-        try:
-            _write(aside, content, mode, sync=False)
-            os.replace(aside, target)
-        finally:
-            Path(aside).unlink(missing_ok=True)
+        """Write a file that is not part of the protocol: whole for every reader, the old one or the new one."""
+        ...
 
     def read(self, relative: str) -> bytes | None:
-        """The content of a file, or None if there is none."""
-        try:
-            return Path(self.path(relative)).read_bytes()
-        except FileNotFoundError:
-            return None
+        """The content of a file as it is now, or None if there is none. Not for data files."""
+        ...
 
     def size(self, relative: str) -> int | None:
-        """Bytes of a file, or None if there is none."""
-        try:
-            return os.stat(self.path(relative)).st_size
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        """Bytes of a file in the workspace, or None if there is none."""
+        ...
 
     def names(self, relative: str) -> list[str]:
-        """The sorted names in a folder, files being written left out; empty if there is no such folder."""
-        try:
-            return sorted(name for name in os.listdir(self.path(relative)) if not name.endswith(ASIDE_SUFFIX))
-        except FileNotFoundError:
-            return []
+        """The sorted names in a folder, files being written left out; empty if there is no such folder. May lack what is new."""
+        ...
 
-    def make_folder(self, relative: str, *, fresh: bool = False) -> str:
-        """Create a folder and its parents, their names on disk. With `fresh`, raises FileExistsError if it is there."""
-        target = os.path.normpath(self.path(relative))
-        missing = []
-        parent = os.path.dirname(target)
-        while not os.path.isdir(parent):
-            missing.append(parent)
-            parent = os.path.dirname(parent)
-        for folder in (*reversed(missing), target):
-            try:
-                os.mkdir(folder)
-            except FileExistsError:
-                if not os.path.isdir(folder) or (fresh and folder == target):
-                    raise
-            else:
-                sync_folder(os.path.dirname(folder))
-        return target
-
-    def remove(self, relative: str) -> None:
-        """Remove a file if it is there."""
-        Path(self.path(relative)).unlink(missing_ok=True)
-
-    def remove_folder(self, relative: str) -> bool:
-        """Remove a folder if it is there and empty; True if this call did."""
-        try:
-            os.rmdir(self.path(relative))
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                return False
-            raise
-        return True
+    def files_below(self, relative: str) -> list[str]:
+        """The paths of all files below a folder, sorted, those being written among them. May lack what is new."""
+        ...
 
     def modified_at(self, relative: str) -> int | None:
         """When a file was last written, in milliseconds since 1970 by the storage's clock; None if there is none."""
-        try:
-            return os.stat(self.path(relative)).st_mtime_ns // 1_000_000
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        ...
 
-    def files_below(self, relative: str) -> list[str]:
-        """The paths of all files below a folder, sorted, those being written among them."""
-        root = self.path(relative)
-        found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
-        return sorted(os.path.join(relative, os.path.relpath(path, root)) for path in found)
+    def make_folder(self, relative: str) -> str:
+        """See to it that a folder is there; returns its absolute path or URL."""
+        ...
 
-    def sync(self, relative: str) -> None:
-        """Put a file's bytes on disk."""
-        descriptor = os.open(self.path(relative), os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def remove(self, relative: str) -> None:
+        """Remove a file if it is there, and its draft and copy on this machine."""
+        ...
 
-    def sync_folder(self, relative: str) -> None:
-        """Put the names in a folder on disk."""
-        sync_folder(self.path(relative))
+    def remove_folder(self, relative: str) -> bool:
+        """Remove a folder if it is there and empty; True if this call did."""
+        ...
+
+    def remove_empty_below(self, relative: str) -> int:
+        """Remove a folder, and those in it, as far as they hold no file. Returns how many."""
+        ...
 
     def digest(self, relative: str) -> str:
-        """The xxh3_128 of a file as 32 hexadecimal digits. Raises FileNotFoundError."""
-        state = xxhash.xxh3_128()
-        for chunk in self._chunks(relative):
-            state.update(chunk)
-        return state.hexdigest()
+        """The xxh3_128 of a file's bytes as they lie in the workspace now. Raises FileNotFoundError."""
+        ...
 
-    def _chunks(self, relative: str) -> Iterator[bytes]:
-        with open(self.path(relative), "rb", buffering=0) as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
+    def local(self, relative: str, size: int = 0, digest: str = "") -> str:
+        """A path on this machine where a data file can be read: its draft, the file itself, or a copy in the cache.
+
+        Ask anew for every use: a copy may leave the cache when it was not asked for in half an hour (what is open stays readable). If
+        there is no such file, neither is there one at the path. `size` and `digest`, if given, must be those of the file.
+
+        Raises:
+            WorkspaceError: the file has other bytes than the log says.
+        """
+        ...
+
+    def bring(self, files: Sequence[Wanted]) -> None:
+        """Fetch what `local` will be asked for, side by side."""
+        ...
+
+    def fresh_folder(self, relative: str) -> str:
+        """A new folder on this machine for the drafts of one commit. Raises FileExistsError."""
+        ...
+
+    def place(self, relative: str) -> str:
+        """The path on this machine where a data file of that name is to be written; its folder is there."""
+        ...
+
+    def publish(self, paths: Sequence[str]) -> list[Published]:
+        """Put drafts into the workspace, and see that they are there: when this returns, the machine may burn."""
+        ...
+
+    def settle(self, folder: str) -> None:
+        """A log entry names what was published of a folder: its drafts are not needed any more."""
+        ...
+
+    def drafts(self, folder: str) -> list[str]:
+        """The sorted names in a folder as far as they are drafts on this machine."""
+        ...
+
+    def draft_size(self, relative: str) -> int | None:
+        """Bytes of a draft on this machine, or None if there is none."""
+        ...
+
+    def withdraw(self, relative: str) -> None:
+        """Remove what was published and is named by no entry; the draft stays. In a folder, where they are one, nothing."""
+        ...
+
+    def forget(self, paths: Sequence[str]) -> None:
+        """Remove this machine's copies of files that must not be kept, used or not."""
+        ...
+
+    def retain(self, paths: Collection[str]) -> None:
+        """Remove this machine's copies of all but these files, as far as nobody here used them of late."""
+        ...
+
+    def drop_drafts(self, folder: str) -> None:
+        """Remove a folder's drafts from this machine, where they are not the files themselves."""
+        ...
+
+    def publish_folder(self, source: str, relative: str) -> bool:
+        """Put a folder of files of `workshop` into the workspace as a whole, under a name that nobody has; True if this call did.
+
+        `source` is the workspace's then, or may be removed. False: the name was taken, `source` is as it was.
+        """
+        ...
+
+    def local_folder(self, relative: str) -> str | None:
+        """A path on this machine where a whole folder can be read that `publish_folder` put there; None if there is none."""
+        ...
+
+    def remove_published(self, relative: str) -> None:
+        """Remove such a folder: out of readers' sight first, then file by file. What is open stays readable."""
+        ...
+
+    def workshop(self, relative: str) -> str:
+        """A folder on this machine's disk for what is put together before it is published; in the workspace, if that is a folder."""
+        ...
+
+    def scratch(self) -> str:
+        """A folder on this machine's disk for working files of a process."""
+        ...
+
+    def lock_path(self, relative: str) -> str:
+        """The path of a file on this machine for `flock`; it holds for the machine alone unless the workspace is a folder."""
+        ...
+
+    def sync_folder(self, relative: str) -> None:
+        """Put the names in a folder on disk, where `create` has not done so, its answer being lost."""
+        ...
+
+    def prove(self) -> None:
+        """Try what everything rests on: that a name is created once. Raises UsageError if this place lets two writers win."""
+        ...
+
+    def limit_cache(self, size: int) -> None:
+        """How many bytes the copies of this workspace's files on this machine may take; known to other processes here from now on."""
+        ...
 
 
-def open_storage(location: str) -> LocalStorage:
-    """The storage behind a workspace's location: a path or a `file://` URL.
+def open_storage(location: str) -> Storage:
+    """The storage behind a workspace's location: a path, `file://…`, `s3://BUCKET/PREFIX` or `webhdfs://HOST:PORT/PATH`. Asks it nothing.
 
     Raises:
-        UsageError: a kind of storage for which this version has no create-if-absent of its own.
+        UsageError: another kind of storage, which would need a create-if-absent of its own; a location that holds a password; or
+            the packages that reach it are not installed.
     """
     scheme = _SCHEME.match(location)
-    if scheme and scheme[1].lower() != "file":
+    if scheme is None or scheme[1].lower() == "file":
+        path = location[len(scheme[0]) :] if scheme else location
+        return LocalStorage(os.path.abspath(os.path.expanduser(path)))
+    name = scheme[1].lower()
+    if name not in _REMOTE:
         raise UsageError(
-            f"{location}: a workspace cannot lie on {scheme[1]}:// in this version; use a local folder, "
-            f"or one that is mounted (-w /path/to/folder)"
+            f"a workspace cannot lie on {name}://: it can lie in a folder (also one that is mounted), on s3://BUCKET/PREFIX or on "
+            "webhdfs://HOST:PORT/PATH"
         )
-    path = location[len(scheme[0]) :] if scheme else location
-    return LocalStorage(os.path.abspath(os.path.expanduser(path)))
-
-
-def sync_folder(path: str) -> None:
-    """fsync a folder: the names of new files are on disk when it returns."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    rest = location[len(scheme[0]) :]
+    if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
+        raise UsageError(
+            f"a workspace on {name}:// is named by its place alone, without user, password, ? or #: credentials come from the environment"
+        )
+    module, extra = _REMOTE[name]
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write(path: str, content: bytes, mode: int, *, sync: bool) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with open(descriptor, "wb", buffering=0) as file:
-        view = memoryview(content)
-        while view:
-            view = view[file.write(view) :]
-        if sync:
-            os.fsync(file.fileno())
+        opened: Storage = importlib.import_module(f"lycosa.store.{module}").open_at(name, rest)
+    except ImportError as error:
+        raise UsageError(f"{name}:// needs packages that are not installed ({error.name}): pip install 'lycosa[{extra}]'") from None
+    return opened

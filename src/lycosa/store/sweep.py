@@ -18,11 +18,12 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.store.claim import DATA, WARC_NAME, folder_numbers
 from lycosa.store.entry import FOLDER, PURGE, Entry, at_ms, entry_path
 from lycosa.store.files import ENTRY
+from lycosa.store.local_storage import ASIDE_SUFFIX
 from lycosa.store.merge import maintenance
 from lycosa.store.plan import BASE, DELTA
 from lycosa.store.snapshot import INTERVAL, read_snapshot, snapshot_numbers, write_header
 from lycosa.store.state import LogState
-from lycosa.store.storage import ASIDE_SUFFIX, LocalStorage
+from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
 
 DAY_MS = 86_400_000
@@ -89,7 +90,7 @@ class _Broom:
     _oldest: int = 0
 
     @property
-    def storage(self) -> LocalStorage:
+    def storage(self) -> Storage:
         return self.workspace.storage
 
     def tables(self) -> None:
@@ -114,7 +115,14 @@ class _Broom:
                 if left not in self.state.indexes and left not in self.state.warcs and self.storage.size(left) is not None:
                     self._remove(left)
         for path in self.storage.files_below(DATA):
-            if path in self.state.warcs or path in self.state.indexes or not _PURGE_FILE.fullmatch(os.path.basename(path)):
+            if path in self.state.warcs or path in self.state.indexes or path.endswith(_TABLE_SUFFIX):
+                continue
+            if not self.storage.on_disk and self._dead(path):  # sent, never named: if it can be replayed, then from the spool
+                self.report.files += 1
+                self.report.bytes += self.storage.size(path) or 0
+                self.storage.withdraw(path)
+                continue
+            if not _PURGE_FILE.fullmatch(os.path.basename(path)):
                 continue
             if (self.storage.modified_at(path) or 0) < self.replaced_before:
                 self._remove(path)
@@ -123,18 +131,22 @@ class _Broom:
         """Folders of dead claims, once everything in them is replayed and settled; folders that have become empty."""
         counting = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.indexes)}
         counting |= {os.path.dirname(file.path) for files in self.state.files.values() for file in files}
-        for name in self.storage.names(DATA):
+        for name in self.storage.drafts(DATA):
             numbers = folder_numbers(name)
             folder = f"{DATA}/{name}"
             if numbers is None or folder in counting or numbers[0] not in self.state.claims or self.state.holds(numbers[0]):
                 continue
             if self._outlived(numbers[0]) and self._replayed(f"{folder}/{WARC_NAME}", numbers[0]):
-                for path in self.storage.files_below(folder):
-                    self._remove(path)
+                if self.storage.on_disk:
+                    for path in self.storage.files_below(folder):
+                        self._remove(path)
+                self.storage.drop_drafts(folder)
             self._remove_folder(folder)
+        if not self.storage.on_disk:
+            for name in self.storage.names(DATA):
+                self._remove_folder(f"{DATA}/{name}")
         for top in (BASE, DELTA):
-            for folder, _, _ in os.walk(self.storage.path(top), topdown=False):
-                self._remove_folder(os.path.relpath(folder, self.storage.root))
+            self.report.folders += self.storage.remove_empty_below(top)
 
     def log(self) -> None:
         """Entries before a snapshot. Last of all, since the rest goes by what they say."""
@@ -193,7 +205,7 @@ class _Broom:
 
     def _applied(self, path: str) -> bool:
         """Whether the owners of all partitions with rows in a replaced `found` file have applied these."""
-        rows = pl.scan_parquet(self.storage.path(path), glob=False, hive_partitioning=False)
+        rows = pl.scan_parquet(self.storage.local(path), glob=False, hive_partitioning=False)
         last = pl.col(ENTRY).max() if ENTRY in rows.collect_schema() else pl.lit(self._replaced_by(path))
         newest = rows.group_by("partition").agg(last.alias(ENTRY)).collect()
         return all(self.state.applied.get(partition, 0) >= entry for partition, entry in newest.iter_rows())
@@ -211,9 +223,14 @@ class _Broom:
         later = [other for other in self.state.claims.values() if other.number > claim and other.at_ms < self.entries_before]
         return self.state.claims[claim].partitions <= frozenset().union(*(other.partitions for other in later))
 
+    def _dead(self, path: str) -> bool:
+        """Whether a file of `data` came from a claim that holds no more."""
+        numbers = folder_numbers(path.split("/")[1])
+        return numbers is not None and numbers[0] in self.state.claims and not self.state.holds(numbers[0])
+
     def _replayed(self, warc: str, claim: int) -> bool:
         """Whether no exchange waits in a WARC that was never committed."""
-        return not self.storage.size(warc) or self.state.claims[claim].partitions <= self.state.orphans_used.get(warc, set())
+        return not self.storage.draft_size(warc) or self.state.claims[claim].partitions <= self.state.orphans_used.get(warc, set())
 
     def _is_whole(self, number: int) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""A workspace: the folder that holds one crawl.
+"""A workspace: the folder, or the place on S3 or HDFS, that holds one crawl.
 
 `workspace.json` is written once and fixes what can never change under the data: the format, the number of partitions,
 the hash, the normaliser's version, the public suffix list itself. Everything else is in the log.
@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import Any
 
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.claim import Claim, take
 from lycosa.store.entry import FOLDER
 from lycosa.store.log import Log
 from lycosa.store.owner import Owner, OwnerNote, own, owner_of
 from lycosa.store.state import LogState
-from lycosa.store.storage import LocalStorage, open_storage
+from lycosa.store.storage import Storage, open_storage
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.normalise import NORMALISER_VERSION
 
@@ -37,7 +37,7 @@ CONFIGURATION = "lycosa.toml"
 class Workspace:
     """An open workspace. Cheap: nothing but workspace.json has been read; `state()` reads the log."""
 
-    storage: LocalStorage
+    storage: Storage
     partitions: int
     created_at: str
     normaliser: int
@@ -67,7 +67,10 @@ class Workspace:
         }
         try:
             storage.make_folder(".")
+            storage.prove()
             created = storage.create(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+        except StorageError:
+            raise
         except OSError as error:
             raise WorkspaceError(f"{storage.root} cannot be made a workspace: {error.strerror}; name another folder with -w DIR") from None
         if not created:
@@ -108,7 +111,7 @@ class Workspace:
 
     @property
     def root(self) -> str:
-        """The absolute path of the workspace's folder."""
+        """The absolute path of the workspace's folder, or its URL."""
         return self.storage.root
 
     @cached_property
@@ -121,8 +124,9 @@ class Workspace:
         return Domains(self.suffix_list)
 
     def path(self, relative: str) -> str:
-        """The absolute path of one of the workspace's files. Raises WorkspaceError if it leads out of the workspace."""
-        return self.storage.path(relative)
+        """A path on this machine where a data file can be read (`Storage.local`: ask anew for every use). Raises WorkspaceError if it
+        leads out of the workspace."""
+        return self.storage.local(relative)
 
     def state(self) -> LogState:
         """The log, read and folded up to now. Raises WorkspaceError if it is damaged or newer than this program."""
@@ -165,7 +169,7 @@ class Workspace:
         return owner_of(self.storage)
 
 
-def _require_free(storage: LocalStorage) -> None:
+def _require_free(storage: Storage) -> None:
     try:
         names = storage.names(".")
     except NotADirectoryError:
@@ -179,7 +183,7 @@ def _require_free(storage: LocalStorage) -> None:
         )
 
 
-def _decode(storage: LocalStorage, content: bytes) -> Workspace:
+def _decode(storage: Storage, content: bytes) -> Workspace:
     where = os.path.join(storage.root, FILE)
     try:
         document = json.loads(content)
