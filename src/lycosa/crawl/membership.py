@@ -105,10 +105,12 @@ class Lease:
         return self._heard
 
     @property
-    def wanted(self) -> frozenset[int]:
-        """What the worker is to hold now; nothing while the lease does not hold."""
+    def wanted(self) -> frozenset[int] | None:
+        """What the worker is to hold now. None while the lease does not hold: it keeps its claim, makes none, and fetches nothing."""
         answer = self._answer
-        return answer.partitions if self.holds and not answer.stop else frozenset()
+        if not self.holds:
+            return None
+        return frozenset() if answer.stop else answer.partitions
 
     def granted(self, claim: int) -> Mapping[str, int]:
         """Collection -> pages that this claim may add in all; 0 for those that have a budget while none was granted to this claim."""

@@ -1,0 +1,78 @@
+"""Who is to hold which partition: the least loaded first, with few moves. Pure functions over loads.
+
+A move costs two workers a few seconds (stop, commit, release, claim, load), so it must be worth that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+Loads = Mapping[str, Mapping[int, float]]
+"""Worker -> partition -> weight, of those it is to hold."""
+
+_UNEVEN = 1.25
+"""Nobody is moved while the fullest worker has less than this many times the mean, and the emptiest more than the mean over this."""
+
+_EVEN = 1.08  # a rebalancing that has begun goes on until this; some 15 % of the mean were asked for
+_WORTH = 100  # waiting URLs of difference, below which nothing is moved to who has something
+_BASE = 1 / 8  # of the mean load: an empty partition weighs so much, since it may fill
+
+
+def weights(waiting: Mapping[int, int], partitions: int) -> dict[int, float]:
+    """The weight of each partition by the URLs that wait there; one of which nothing is known weighs as much as the mean."""
+    known = [waiting[partition] for partition in waiting]
+    mean = max(1.0, sum(known) / len(known)) if known else 1.0
+    return {partition: waiting.get(partition, mean) + _BASE * mean for partition in range(partitions)}
+
+
+def deal(free: Iterable[int], weight: Mapping[int, float], loads: Mapping[str, float]) -> dict[str, set[int]]:
+    """Give each free partition to the worker that is least loaded then, the heaviest first. `loads`: worker -> what it has now."""
+    now = dict(loads)
+    given: dict[str, set[int]] = {worker: set() for worker in loads}
+    for partition in sorted(free, key=lambda each: (-weight[each], each)):
+        worker = min(now, key=lambda each: (now[each], len(given[each]), each))
+        given[worker].add(partition)
+        now[worker] += weight[partition]
+    return {worker: partitions for worker, partitions in given.items() if partitions}
+
+
+def moves(loads: Loads, hungry: Iterable[str] = ()) -> dict[int, str]:
+    """Which partitions are to go to which worker so that loads become even; none where it is not worth it.
+
+    `hungry`: workers that have nothing to do; they get something whenever another has two partitions with work.
+    """
+    held = {worker: dict(partitions) for worker, partitions in loads.items()}
+    if len(held) < 2:
+        return {}
+    total = {worker: sum(partitions.values()) for worker, partitions in held.items()}
+    mean = sum(total.values()) / len(total)
+    empty = {worker for worker, partitions in held.items() if not partitions}
+    starved = set(hungry) | empty
+    if not starved and max(total.values()) < mean * _UNEVEN and min(total.values()) > mean / _UNEVEN:
+        return {}
+    moved: dict[int, str] = {}
+    while True:
+        taker = min(total, key=lambda worker: (total[worker], worker))
+        found = _best(held, total, taker, moved)
+        if found is None or (total[taker] >= mean / _EVEN and max(total.values()) <= mean * _EVEN):
+            return moved
+        donor, partition = found
+        if taker not in empty and total[donor] - total[taker] < _WORTH:
+            return moved
+        weight = held[donor].pop(partition)
+        held[taker][partition] = weight
+        total[donor] -= weight
+        total[taker] += weight
+        moved[partition] = taker
+
+
+def _best(
+    held: Mapping[str, Mapping[int, float]], total: Mapping[str, float], taker: str, moved: Mapping[int, str]
+) -> tuple[str, int] | None:
+    """Of the fullest worker that can give something: what makes it and the taker most equal."""
+    for donor in sorted(total, key=lambda worker: (-total[worker], worker)):
+        gap = total[donor] - total[taker]
+        choices = [partition for partition, weight in held[donor].items() if 0 < weight < gap and partition not in moved]
+        if choices and len(held[donor]) > 1:
+            return donor, min(choices, key=lambda partition: (abs(held[donor][partition] - gap / 2), partition))
+    return None
