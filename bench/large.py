@@ -123,7 +123,7 @@ class Web:
     def close(self) -> None:
         self._running.clear()
 
-    def _page(self, url: str, digest: int) -> bytes:
+    def _links(self, url: str, digest: int) -> list[str]:
         host = "/".join(url.split("/", 3)[:3])
         known = self._known
         links = [known[(digest * (place + 1)) % len(known)] for place in range(34)]
@@ -131,6 +131,10 @@ class Web:
         links.append(f"{'/'.join(links[0].split('/', 3)[:3])}/from/{digest:x}.html")
         if digest % 10 == 0:
             links.append(f"https://www.fresh{digest:x}.com/")
+        return links
+
+    def _page(self, url: str, digest: int) -> bytes:
+        links = self._links(url, digest)
         text = [_WORDS[(digest + 7 * place + place * place) % len(_WORDS)] for place in range(1_200)]
         anchors = "".join(
             f'<li class="entry"><a href="{link}">{text[place]} {text[place + 1]}</a></li>\n' for place, link in enumerate(links)
