@@ -1,0 +1,137 @@
+"""A crawl on several workers by the command line, and hands on its processes: who is alive, kill, stop, let go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+from tests.cluster.webs import overrides
+from tests.crawl.polite import ServedWeb
+
+START_LIMIT_S = 120.0
+END_LIMIT_S = 600.0
+_PID = re.compile(r"-(\d+)(?:-[0-9a-z]+)?$")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class ClusterCrawl:
+    """`lycosa crawl` with an engine, from start to end. Times are ms since 1970."""
+
+    workspace: Path
+    served: ServedWeb
+    engine: Sequence[str]  # the options that choose it
+    settings: Sequence[str] = ()
+    environment: dict[str, str] = field(default_factory=dict)  # beside this process's own
+    process: subprocess.Popen[str] = field(init=False)
+
+    def __enter__(self) -> ClusterCrawl:
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(self.workspace), *overrides(self.served), *self.settings]
+        command += ["crawl", self.served.seeds[0], "--quiet", "--json", "--no-index", *self.engine]
+        self._errors = (self.workspace.parent / f"{self.workspace.name}.errors").open("w+")
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env={**os.environ, **self.environment}
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with self._errors:
+            below = self.descendants()
+            self.process.kill()
+            self.process.communicate()
+            for each in below:  # one that a test has stopped does not see its parent's end
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+
+    def descendants(self) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            return list(psutil.Process(self.process.pid).children(recursive=True))
+        return []
+
+    def status(self) -> dict[str, Any]:
+        """What the coordinator wrote last; empty before."""
+        try:
+            found: dict[str, Any] = json.loads((self.workspace / "run" / "cluster.json").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return {}
+        return found
+
+    def coordinator(self) -> int:
+        """The process that leads, as far as is known; 0 before the first."""
+        return _pid(str(self.status().get("leader", "")))
+
+    def workers(self) -> list[int]:
+        """The processes of the workers that hold partitions."""
+        return [_pid(str(each["worker"])) for each in self.status().get("workers", []) if each["claim"]]
+
+    def await_work(self, enough: int, limit_s: float = START_LIMIT_S) -> None:
+        """Until the server was asked so many times."""
+        self.until(lambda: len(self.served.requests()) >= enough, limit_s)
+
+    def until(self, true: Callable[[], object], limit_s: float) -> None:
+        """Until something is true, or the crawl has ended."""
+        deadline = time.monotonic() + limit_s
+        while not true() and self.process.poll() is None:
+            assert time.monotonic() < deadline, f"it did not come true; {self.said()}"
+            time.sleep(0.05)
+
+    @property
+    def over(self) -> bool:
+        return self.process.poll() is not None
+
+    def finish(self, limit_s: float = END_LIMIT_S) -> dict[str, Any]:
+        """Wait for the end; what it printed."""
+        try:
+            output, _ = self.process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the crawl does not end: {self.status()}; {self.said()}") from None
+        assert self.process.returncode == 0, self.said()
+        time.sleep(0.4)  # the server writes its log ten times a second
+        printed: dict[str, Any] = json.loads(output)
+        return printed
+
+    def said(self) -> str:
+        """The last of what it wrote to stderr."""
+        return Path(self._errors.name).read_text()[-3_000:]
+
+
+def _pid(name: str) -> int:
+    """The process in a name as `local-host-123` or `worker-1-host-123-9f3a`."""
+    match = _PID.search(name)
+    return int(match[1]) if match else 0
+
+
+def kill(pid: int) -> int:
+    """SIGKILL; the time at which it was sent."""
+    with suppress(ProcessLookupError):
+        psutil.Process(pid).send_signal(signal.SIGKILL)
+    return now_ms()
+
+
+def pause(pid: int, for_s: float) -> tuple[int, int]:
+    """SIGSTOP, a sleep, SIGCONT: whoever it is, is cut off. The times of both."""
+    process = psutil.Process(pid)
+    process.send_signal(signal.SIGSTOP)
+    begun = now_ms()
+    time.sleep(for_s)
+    ended = now_ms()
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGCONT)
+    return begun, ended

@@ -1,0 +1,133 @@
+"""What a crawl left behind, looked at from outside: the tables, the log, and the server's own log of requests.
+
+An exchange that its worker did not live to commit, or could not commit any more, is in the server's log and has no visit. How many
+there may be, and when, is what a cluster promises about its deaths.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.store.entry import CLAIM, RELEASE
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.cluster.webs import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, rules
+from tests.crawl.kills import LYCOSA
+from tests.crawl.polite import simulated_robot, without_visit
+from tests.servers.synthetic.politeness import violations
+from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.web import Web
+
+
+@dataclass(slots=True, frozen=True)
+class Facts:
+    """What the tables say."""
+
+    states: dict[tuple[str, str], str]  # (URL, operation) -> state
+    pages: frozenset[str]
+    visits: Counter[str]  # of each URL, robots files left out
+    record_ids: Counter[str]
+
+
+def facts(root: Path | str) -> Facts:
+    """Read a workspace."""
+    tables = LiveTables(Workspace.open(str(root)))
+    urls = tables.scan("urls").select("url", "operation", "state").collect()
+    visits = tables.scan("visits").select("url", "kind", "record_id").collect()
+    assert urls.select("url", "operation").is_duplicated().sum() == 0
+    return Facts(
+        {(url, operation): state for url, operation, state in urls.iter_rows()},
+        frozenset(tables.scan("pages").select("url").collect()["url"]),
+        Counter(visits.filter(pl.col("kind") != "robots")["url"]),
+        Counter(visits["record_id"]),
+    )
+
+
+@dataclass(slots=True, frozen=True)
+class Truth:
+    """What one undisturbed worker in simulated time made of a web."""
+
+    states: dict[tuple[str, str], str]  # (URL, operation) -> state in `urls`
+    pages: frozenset[str]
+
+
+def truth(web: Web, folder: Path) -> Truth:
+    """Crawl a web with one worker, in process."""
+    robot = simulated_robot(
+        web, folder, delay=f"{DELAY_MS}ms", courtesy_factor=COURTESY, backoff=f"{BACKOFF_MS}ms", domain_connections=PLACES
+    )
+    progress = robot.crawl()
+    assert progress is not None
+    assert progress.ended == "finished"
+    found = facts(folder)
+    return Truth(found.states, found.pages)
+
+
+@dataclass(slots=True, frozen=True)
+class Report:
+    """A crawl's figures, after all that must be true was found true."""
+
+    requests: int
+    lost: int  # requests whose answers never became visits
+    asked_again: int  # pages of these that were therefore asked for again
+    hosts: int
+
+    def __str__(self) -> str:
+        return f"{self.requests:,} requests to {self.hosts} hosts, {self.lost} answers lost, {self.asked_again} of them asked for again"
+
+
+def judge(root: Path, web: Web, log: Sequence[Logged], expected: Truth, troubles: Sequence[tuple[int, int]]) -> Report:
+    """Nothing lost, nothing committed twice, nobody annoyed, nothing fetched again but what was uncommitted.
+
+    Args:
+        troubles: when a process was killed or cut off, and until when at the latest what it had under way may have been lost by it:
+            pairs of ms since 1970.
+    """
+    found = facts(root)
+    wrong = {key: (found.states.get(key), expected.states.get(key)) for key in found.states.keys() ^ expected.states.keys()}
+    wrong |= {key: (state, expected.states.get(key)) for key, state in found.states.items() if state != expected.states.get(key)}
+    assert not wrong, f"{len(wrong)} URLs end otherwise than for one worker, as {list(wrong.items())[:3]}"
+    assert found.pages == expected.pages, sorted(found.pages ^ expected.pages)[:5]
+    assert max(found.record_ids.values()) == 1
+    twice = {url: count for url, count in found.visits.items() if count > 1 and (url, "") in found.states}
+    unseen, repeated = without_visit(root, log)
+    assert repeated == {}, f"two requests within the time of one visit: {list(repeated.items())[:5]}"
+    assert not twice, f"visited twice: {list(twice.items())[:5]}"
+    apart = [*troubles, *moves(root)]
+    strange = [each for each in unseen if not any(start <= each.answered_at_ms and each.arrived_at_ms <= end for start, end in apart)]
+    assert not strange, f"{len(strange)} requests left no visit though nobody was in trouble, as {strange[:3]}"
+    bad = violations(log, rules(web, unseen))
+    assert not bad, f"{Counter(each.rule.value for each in bad)}, as {bad[:3]}"
+    asked = Counter((request.host, request.path) for request in log)
+    again = {(request.host, request.path) for request in unseen if asked[request.host, request.path] > 1}
+    return Report(len(log), len(unseen), len(again), len({request.host for request in log}))
+
+
+MOVE_MS = 4_000
+"""A hand-over: at most 3 s for what is in flight, which is then left (STORE.md), and a busy machine."""
+
+
+def moves(root: Path | str) -> list[tuple[int, int]]:
+    """When partitions were given back or claimed, with the time before in which a request may have been left for it."""
+    times = [entry.at for entry in Workspace.open(str(root)).log.entries() if entry.kind in (CLAIM, RELEASE)]
+    stamps = [round(datetime.fromisoformat(at).timestamp() * 1_000) for at in times]
+    return [(at - MOVE_MS, at) for at in stamps]
+
+
+def lost_before(kills: Iterable[int], before_ms: int, after_ms: int) -> list[tuple[int, int]]:
+    """The spans of time around these moments."""
+    return [(at - before_ms, at + after_ms) for at in kills]
+
+
+def is_sound(root: Path) -> None:
+    """`lycosa check --deep` has nothing to say."""
+    done = subprocess.run([str(LYCOSA), "-w", str(root), "check", "--deep", "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, json.loads(done.stdout or "{}") or done.stderr
