@@ -42,7 +42,7 @@ def urls(corpus: Corpus, query: str, **narrowed: str) -> list[str]:
 
 
 def files(corpus: Corpus) -> list[str]:
-    return sorted(os.listdir(generations.folder(corpus.root)))
+    return sorted(os.listdir(generations.workshop(corpus.root)))
 
 
 def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
@@ -217,7 +217,7 @@ def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
     update(corpus)
     other = Corpus(str(tmp_path / "other"))
     other.commit([("http://b.test/1", page("words"))])
-    generations.folder(corpus.root).rename(generations.folder(other.root))
+    generations.workshop(corpus.root).rename(generations.workshop(other.root))
     report = update(other)
     assert report.rebuilt == "it was made from another log"
     assert urls(other, "words") == ["http://b.test/1"]
@@ -246,7 +246,7 @@ def test_one_indexer_at_a_time(corpus: Corpus) -> None:
 
 def test_left_over_build_folders_are_removed(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
-    folder = generations.folder(corpus.root)
+    folder = generations.workshop(corpus.root)
     (folder / ".build-work-old").mkdir(parents=True)
     (folder / ".build-work-old" / "x.store").write_bytes(b"junk")
     update(corpus)

@@ -4,9 +4,9 @@
     index/.build-<random>/         being built; left behind by a kill, removed by the next indexer
     index/.lock                    held (flock) by the one indexer
 
-A generation appears by one rename, so a reader or a kill sees the old one or the new one. A file that did not change is
-the same inode in both (hard link). The newest two are kept, so that a reader that has just looked finds its files; one that
-has them open keeps them whatever is removed.
+A generation appears at once, so a reader or a kill sees the old one or the new one. A file that did not change is the same inode in
+both (hard link). The newest two are kept, so that a reader that has just looked finds its files; one that has them open keeps them
+whatever is removed. On S3 and HDFS build folders and lock lie on the indexer's machine, and readers have copies (`lycosa.store.storage`).
 
 An index of several shards has such a line of generations for each of them (`lycosa.index.shards`); `line` names the line's folder.
 
@@ -19,11 +19,13 @@ import json
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.store.local_storage import ASIDE_SUFFIX
+from lycosa.store.storage import Storage, open_storage
 
 FORMAT = 1
 FOLDER = "index"
@@ -63,35 +65,49 @@ class Generation:
         return self.info.generation
 
 
-def folder(root: str | os.PathLike[str], line: str = FOLDER) -> Path:
-    return Path(root) / line
+Place = str | os.PathLike[str] | Storage
+"""A workspace: where it lies, or its storage. Who asks again and again gives the storage: to open one on S3 takes a while."""
 
 
-def numbers(root: str | os.PathLike[str], line: str = FOLDER) -> list[int]:
+def storage_of(place: Place) -> Storage:
+    """The storage of a workspace. Raises UsageError as `open_storage` does."""
+    return open_storage(os.fspath(place)) if isinstance(place, str | os.PathLike) else place
+
+
+def workshop(place: Place, line: str = FOLDER) -> Path:
+    """The folder in which generations are put together; it is there when this returns."""
+    return Path(storage_of(place).workshop(line))
+
+
+def numbers(place: Place, line: str = FOLDER) -> list[int]:
     """The numbers of the published generations, oldest first."""
     try:
-        names = os.listdir(folder(root, line))
-    except (FileNotFoundError, NotADirectoryError):
+        names = storage_of(place).names(line)
+    except NotADirectoryError:
         return []
     return sorted(int(name) for name in names if _NAME.match(name))
 
 
-def newest(root: str | os.PathLike[str], line: str = FOLDER) -> Generation | None:
+def newest(place: Place, line: str = FOLDER) -> Generation | None:
     """The newest generation, or None if nothing was indexed yet.
 
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
-    for number in reversed(numbers(root, line)):
-        generation = load(root, number, line)
+    storage = storage_of(place)
+    for number in reversed(numbers(storage, line)):
+        generation = load(storage, number, line)
         if generation is not None:
             return generation
     return None
 
 
-def load(root: str | os.PathLike[str], number: int, line: str = FOLDER) -> Generation | None:
+def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
     """One generation; None if it is not there (any more). Raises WorkspaceError as `newest` does."""
-    path = folder(root, line) / f"{number:08d}"
+    found = storage_of(place).local_folder(f"{line}/{number:08d}")
+    if found is None:
+        return None
+    path = Path(found)
     try:
         document: dict[str, Any] = json.loads((path / INFO).read_bytes())
         if document["format"] != FORMAT:
@@ -106,49 +122,38 @@ def load(root: str | os.PathLike[str], number: int, line: str = FOLDER) -> Gener
         raise WorkspaceError(f"{path / INFO} is damaged: build the index anew with `lycosa index --rebuild`") from None
 
 
-def publish(root: str | os.PathLike[str], build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
-    """Make a finished build folder the newest generation; it is on disk when this returns. Older ones are removed, but for one."""
-    document = json.dumps(asdict(info), ensure_ascii=False, indent=1) + "\n"
-    (build / INFO).write_text(document, encoding="utf-8")
-    for name in os.listdir(build):
-        sync(build / name)
-    sync(build)
-    target = folder(root, line) / f"{info.generation:08d}"
-    os.rename(build, target)
-    sync(folder(root, line))
-    for number in numbers(root, line)[:-KEPT]:
-        _remove(root, number, line)
-    return Generation(target, info)
+def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
+    """Make a finished build folder of the `workshop` the newest generation; it is safe when this returns. Older ones are removed, but for
+    one. Where another machine took its number meanwhile, it gets the next one."""
+    storage = storage_of(place)
+    while True:
+        document = json.dumps(asdict(info), ensure_ascii=False, indent=1) + "\n"
+        (build / INFO).write_text(document, encoding="utf-8")
+        if storage.publish_folder(str(build), f"{line}/{info.generation:08d}"):
+            break
+        info = replace(info, generation=info.generation + 1)
+    for number in numbers(storage, line)[:-KEPT]:
+        storage.remove_tree(f"{line}/{number:08d}")
+    published = load(storage, info.generation, line)
+    if published is None:
+        raise WorkspaceError(f"generation {info.generation} of {line} was removed as soon as it was published: update again")
+    return published
 
 
-def remove_older(root: str | os.PathLike[str], number: int, line: str = FOLDER) -> None:
+def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
     """Remove every generation before this one: they hold what must not be found any more."""
-    for older in numbers(root, line):
+    storage = storage_of(place)
+    for older in numbers(storage, line):
         if older < number:
-            _remove(root, older, line)
+            storage.remove_tree(f"{line}/{older:08d}")
 
 
-def remove_leftovers(root: str | os.PathLike[str], line: str = FOLDER) -> int:
+def remove_leftovers(place: Place, line: str = FOLDER) -> int:
     """Remove build folders that a killed indexer left. Only for who holds the lock. Returns how many."""
-    leftovers = [path for path in folder(root, line).iterdir() if path.name.startswith(BUILD_PREFIX)]
+    leftovers = [path for path in workshop(place, line).iterdir() if path.name.startswith(BUILD_PREFIX) or path.name.endswith(ASIDE_SUFFIX)]
     for path in leftovers:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
     return len(leftovers)
-
-
-def _remove(root: str | os.PathLike[str], number: int, line: str) -> None:
-    """Out of sight first, by one rename, so that nobody finds half a generation."""
-    aside = folder(root, line) / f"{BUILD_PREFIX}removed-{number:08d}"
-    os.rename(folder(root, line) / f"{number:08d}", aside)
-    shutil.rmtree(aside)
-
-
-def sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

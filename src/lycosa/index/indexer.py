@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -129,6 +130,7 @@ class ShardIndexer:
         self._locks: list[int] = []
         self._builder: IndexBuilder | None = None
         self._workspace = Workspace.open(root)
+        self._storage = self._workspace.storage
         self.shard = shard
         self._line = shard.line
         self._partitions = shard.partitions(self._workspace.partitions)
@@ -179,8 +181,8 @@ class ShardIndexer:
         current = None if rebuild else self._current
         after = current.info.log_entry if current else 0
         if current is not None and not self._news(after):
-            if layout(self._workspace.root) != self.shard.count:
-                adopt(self._workspace.root, self.shard.count)  # a kill came between the last shard and this
+            if layout(self._storage) != self.shard.count:
+                adopt(self._storage, self.shard.count)  # a kill came between the last shard and this
             return self._report(current, started)
         builder = self._builder
         if builder is None or current is None:
@@ -189,8 +191,8 @@ class ShardIndexer:
         put, removed = self._read(builder, after)
         self._current = self._publish(builder)
         if rebuild == "something was excluded":
-            generations.remove_older(self._workspace.root, self._current.number, self._line)
-        adopt(self._workspace.root, self.shard.count)
+            generations.remove_older(self._storage, self._current.number, self._line)
+        adopt(self._storage, self.shard.count)
         self._dirty = False
         return self._report(self._current, started, put, removed, rebuild)
 
@@ -199,10 +201,10 @@ class ShardIndexer:
         if self._locks:
             return
         root = self._workspace.root
-        whole = generations.folder(root) / generations.LOCK
+        whole = Path(self._storage.lock_path(f"{generations.FOLDER}/{generations.LOCK}"))
         wanted = [(whole, fcntl.LOCK_EX)]
         if self.shard.count > 1:
-            wanted = [(whole, fcntl.LOCK_SH), (generations.folder(root, self._line) / generations.LOCK, fcntl.LOCK_EX)]
+            wanted = [(whole, fcntl.LOCK_SH), (Path(self._storage.lock_path(f"{self._line}/{generations.LOCK}")), fcntl.LOCK_EX)]
         for path, kind in wanted:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -216,12 +218,12 @@ class ShardIndexer:
                     f"another process is indexing {root} now: a running crawl keeps the index up to date by itself; "
                     f"else wait for the other `lycosa index`"
                 ) from None
-        generations.remove_leftovers(root, self._line)
+        generations.remove_leftovers(self._storage, self._line)
 
     def _reason_to_rebuild(self) -> str:
         """Why the newest generation cannot be carried on; "" if it can (it is then `_current`)."""
         try:
-            self._current = generations.newest(self._workspace.root, self._line)
+            self._current = generations.newest(self._storage, self._line)
         except WorkspaceError as error:
             self._current = None
             return str(error)
@@ -241,7 +243,7 @@ class ShardIndexer:
         if self._builder is not None:
             self._builder.close()
         self._builder = IndexBuilder(
-            generations.folder(self._workspace.root, self._line),
+            generations.workshop(self._storage, self._line),
             base.path if base else None,
             heap_bytes=self._settings.heap,
             threads=self._settings.threads,
@@ -306,7 +308,7 @@ class ShardIndexer:
 
     def _publish(self, builder: IndexBuilder) -> Generation:
         documents, languages, collections = builder.counts()
-        published = generations.numbers(self._workspace.root, self._line)
+        published = generations.numbers(self._storage, self._line)
         head = self._state.head
         entry = self._workspace.log.read(head) if head else None
         info = GenerationInfo(
@@ -321,7 +323,7 @@ class ShardIndexer:
             shard=self.shard.number,
             shards=self.shard.count,
         )
-        return generations.publish(self._workspace.root, builder.link(), info, self._line)
+        return generations.publish(self._storage, builder.link(), info, self._line)
 
     @property
     def _only(self) -> range | None:

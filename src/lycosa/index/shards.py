@@ -14,23 +14,20 @@ No polars here: a search starts with this module.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import generation as generations
-from lycosa.index.generation import FOLDER, Generation, GenerationInfo
+from lycosa.index.generation import FOLDER, Generation, GenerationInfo, Place
+from lycosa.store.storage import Storage
 
 LAYOUT = "layout.json"
 MOST_SHARDS = 1_024
 _GROUP = re.compile(r"^of-(\d+)$")
 _NUMBER = re.compile(r"^\d{8,}$")
-_REMOVED = f"{generations.BUILD_PREFIX}layout-removed-"
 _ATTEMPTS = 5  # looks at a layout that changes meanwhile
 
 
@@ -61,16 +58,19 @@ def shards_of(count: int) -> list[Shard]:
     return [Shard(number, count) for number in range(count)]
 
 
-def layout(root: str | os.PathLike[str]) -> int:
+def layout(place: Place) -> int:
     """How many parts the index has that is to be read.
 
     Raises:
         WorkspaceError: the note that says so is damaged.
     """
-    path = generations.folder(root) / LAYOUT
+    path = f"{FOLDER}/{LAYOUT}"
     try:
-        count = json.loads(path.read_bytes())["shards"]
-    except (FileNotFoundError, NotADirectoryError):
+        content = generations.storage_of(place).read(path)
+        if content is None:
+            return 1
+        count = json.loads(content)["shards"]
+    except NotADirectoryError:
         return 1
     except (ValueError, KeyError, TypeError):
         count = 0
@@ -79,23 +79,24 @@ def layout(root: str | os.PathLike[str]) -> int:
     return count
 
 
-def current(root: str | os.PathLike[str]) -> list[Shard]:
+def current(place: Place) -> list[Shard]:
     """The parts of the index that is to be read. Raises WorkspaceError as `layout` does."""
-    return shards_of(layout(root))
+    return shards_of(layout(place))
 
 
-def newest_of_all(root: str | os.PathLike[str]) -> list[Generation | WorkspaceError | None]:
+def newest_of_all(place: Place) -> list[Generation | WorkspaceError | None]:
     """The newest generation of each part, in order; in its place what is wrong with it, or None: it has none (yet)."""
     found: list[Generation | WorkspaceError | None] = []
+    storage = generations.storage_of(place)
     for _ in range(_ATTEMPTS):
-        parts = current(root)
-        found = [_newest(root, shard) for shard in parts]
-        if layout(root) == len(parts):
+        parts = current(storage)
+        found = [_newest(storage, shard) for shard in parts]
+        if layout(storage) == len(parts):
             break  # else the parts that were looked for have just been removed
     return found
 
 
-def current_generation(root: str | os.PathLike[str]) -> GenerationInfo | None:
+def current_generation(place: Place) -> GenerationInfo | None:
     """What the index says of itself; None if nothing was indexed yet.
 
     Of several parts: sums of their documents and of the numbers of their generations, and the log entry that all of them have read.
@@ -103,7 +104,7 @@ def current_generation(root: str | os.PathLike[str]) -> GenerationInfo | None:
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
-    found = newest_of_all(root)
+    found = newest_of_all(place)
     for part in found:
         if isinstance(part, WorkspaceError):
             raise part
@@ -131,53 +132,35 @@ def combined(parts: Sequence[GenerationInfo], count: int) -> GenerationInfo | No
     )
 
 
-def adopt(root: str | os.PathLike[str], count: int) -> bool:
+def adopt(place: Place, count: int) -> bool:
     """Make the parts of an index of `count` the ones to be read, if all of them are there; True if they are.
 
     What belongs to another number of parts is removed then. Any builder may call it, at any time: it changes nothing twice.
     """
-    if any(not generations.numbers(root, shard.line) for shard in shards_of(count)):
+    storage = generations.storage_of(place)
+    if any(not generations.numbers(storage, shard.line) for shard in shards_of(count)):
         return False
-    folder = generations.folder(root)
     try:
-        as_it_is = layout(root) == count
+        as_it_is = layout(storage) == count
     except WorkspaceError:
         as_it_is = False
     if not as_it_is:
-        aside = folder / f"{generations.BUILD_PREFIX}layout-{os.getpid()}"
-        with aside.open("w", encoding="utf-8") as file:
-            json.dump({"shards": count}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, folder / LAYOUT)
-        generations.sync(folder)
-    for path in _of_other_layouts(folder, count):
-        _remove(path)
+        storage.replace(f"{FOLDER}/{LAYOUT}", json.dumps({"shards": count}).encode(), sync=True)
+    for name in storage.names(FOLDER):
+        if _is_of_other_layout(name, count):
+            storage.remove_tree(f"{FOLDER}/{name}")
     return True
 
 
-def _newest(root: str | os.PathLike[str], shard: Shard) -> Generation | WorkspaceError | None:
+def _newest(storage: Storage, shard: Shard) -> Generation | WorkspaceError | None:
     try:
-        return generations.newest(root, shard.line)
+        return generations.newest(storage, shard.line)
     except WorkspaceError as error:
         return error
 
 
-def _of_other_layouts(folder: Path, count: int) -> list[Path]:
-    def other(name: str) -> bool:
-        group = _GROUP.match(name)
-        if group is not None:
-            return int(group[1]) != count
-        return name.startswith(_REMOVED) or (count != 1 and _NUMBER.match(name) is not None)
-
-    return [path for path in folder.iterdir() if other(path.name)]
-
-
-def _remove(path: Path) -> None:
-    """Out of sight first, by one rename; another builder may be at it too."""
-    aside = path.with_name(f"{_REMOVED}{path.name}-{os.getpid()}") if not path.name.startswith(_REMOVED) else path
-    try:
-        os.rename(path, aside)
-    except FileNotFoundError:
-        return
-    shutil.rmtree(aside, ignore_errors=True)
+def _is_of_other_layout(name: str, count: int) -> bool:
+    group = _GROUP.match(name)
+    if group is not None:
+        return int(group[1]) != count
+    return count != 1 and _NUMBER.match(name) is not None

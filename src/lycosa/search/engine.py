@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import tantivy
@@ -21,6 +20,7 @@ from lycosa.index.schema import BODY, DATE, FULL, Stored, register, stored, stor
 from lycosa.search.query import ParsedQuery, parse_query
 from lycosa.search.retrieve import RELAX_SHARE, Filters, QueryBuilder, read
 from lycosa.search.snippet import Highlighter, Snippet
+from lycosa.store.storage import open_storage
 from lycosa.text.analyze import analyzer_for
 
 RELAX_BELOW = 3
@@ -92,7 +92,8 @@ class Searcher:
 
     def __init__(self, root: str) -> None:
         self._root = os.fspath(root)
-        if not (Path(self._root) / WORKSPACE_FILE).is_file() and not generations.numbers(self._root):
+        self._storage = open_storage(self._root)
+        if self._storage.size(WORKSPACE_FILE) is None and not generations.numbers(self._storage):
             raise WorkspaceError(
                 f"{self._root} is not a workspace: it has no {WORKSPACE_FILE}; name the right folder with -w DIR, "
                 f"or make one with `lycosa crawl URL`"
@@ -120,10 +121,10 @@ class Searcher:
         Raises:
             WorkspaceError: the newest generation is damaged.
         """
-        numbers = generations.numbers(self._root)
+        numbers = generations.numbers(self._storage)
         if not numbers or (self._opened is not None and numbers[-1] == self._opened.generation.number):
             return False
-        generation = generations.newest(self._root)
+        generation = generations.newest(self._storage)
         if generation is None:
             return False
         self._opened = _open(generation)

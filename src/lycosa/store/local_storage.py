@@ -75,15 +75,17 @@ class LocalStorage:
         sync_folder(folder)
         return True
 
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644) -> None:
-        """Write a file that is not part of the protocol (owner.json): whole for every reader, but not forced to disk."""
+    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
+        """Write a file that is not part of the protocol (owner.json): whole for every reader, but forced to disk only with `sync`."""
         target = self.path(relative)
         aside = os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
         try:
-            _write(aside, content, mode, sync=False)
+            _write(aside, content, mode, sync=sync)
             os.replace(aside, target)
         finally:
             Path(aside).unlink(missing_ok=True)
+        if sync:
+            sync_folder(os.path.dirname(target))
 
     def read(self, relative: str) -> bytes | None:
         """The content of a file, or None if there is none."""
@@ -229,7 +231,7 @@ class LocalStorage:
         path = self.path(relative)
         return path if os.path.isdir(path) else None
 
-    def remove_published(self, relative: str) -> None:
+    def remove_tree(self, relative: str) -> None:
         """Rename it away, so that nobody finds half of it, then remove it."""
         path = self.path(relative)
         aside = os.path.join(os.path.dirname(path), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")

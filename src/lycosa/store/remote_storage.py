@@ -47,7 +47,7 @@ class RemoteStorage(ABC):
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool: ...
 
     @abstractmethod
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644) -> None: ...
+    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None: ...
 
     @abstractmethod
     def size(self, relative: str) -> int | None: ...
@@ -232,16 +232,25 @@ class RemoteStorage(ABC):
                 raise StorageError(f"{self.root}/{relative}: its files do not have the sizes that its {_MANIFEST} says")
             with suppress(OSError):  # another process of this machine was first
                 os.rename(aside, target)
+            self._drop_copies_beside(relative)
         except FileNotFoundError:
             return None  # removed while it was fetched
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         return str(target)
 
-    def remove_published(self, relative: str) -> None:
-        """Remove the file by which it counts, then the rest, then the copy here."""
+    def _drop_copies_beside(self, relative: str) -> None:
+        """Remove copies of folders that are not in the workspace any more."""
+        parent = os.path.dirname(relative)
+        there = {*self.names(parent), os.path.basename(relative)}
+        for path in self._whole(parent).iterdir():
+            if path.name.isdigit() and path.name not in there:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def remove_tree(self, relative: str) -> None:
+        """Remove the files by which published folders count, then the rest, then the copies here."""
         self._remove(f"{relative}/{_MANIFEST}")
-        for path in self.files_below(relative):
+        for path in sorted(self.files_below(relative), key=lambda path: not path.endswith(_MANIFEST)):
             self._remove(path)
         shutil.rmtree(self._whole(relative), ignore_errors=True)
 

@@ -67,7 +67,7 @@ class S3Storage(RemoteStorage):
             time.sleep(_CONFLICT_WAIT_S)
         raise StorageError(f"{self.root}/{relative}: {_WHY.get(str(refusal), f'it was not created ({refusal})')}")
 
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644) -> None:
+    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
         """A PUT: whole, or not done."""
         self._do(relative, "put_object", Key=self._key(relative), Body=content)
 

@@ -49,8 +49,9 @@ class Storage(Protocol):
         """
         ...
 
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644) -> None:
-        """Write a file that is not part of the protocol: whole for every reader, the old one or the new one."""
+    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
+        """Write a file that is not part of the protocol: whole for every reader, the old one or the new one. With `sync` it is safe
+        when this returns."""
         ...
 
     def read(self, relative: str) -> bytes | None:
@@ -159,8 +160,8 @@ class Storage(Protocol):
         """A path on this machine where a whole folder can be read that `publish_folder` put there; None if there is none."""
         ...
 
-    def remove_published(self, relative: str) -> None:
-        """Remove such a folder: out of readers' sight first, then file by file. What is open stays readable."""
+    def remove_tree(self, relative: str) -> None:
+        """Remove a folder and all in it, published folders out of readers' sight first. What is open stays readable."""
         ...
 
     def workshop(self, relative: str) -> str:
