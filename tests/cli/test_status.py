@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,9 +11,11 @@ from typing import Any
 
 import polars as pl
 
+from lycosa.app.cluster_view import FILE as CLUSTER
 from lycosa.app.live import write_live
 from lycosa.app.status import _traps, workspace_status
-from lycosa.core.clock import ManualClock
+from lycosa.core.clock import ManualClock, SystemClock
+from lycosa.core.units import format_time
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import Lycosa
 
@@ -69,3 +72,45 @@ def test_traps_are_counted_by_rule() -> None:
     rows = [("calendar", 2, 30), ("stopped:near_identical:/a/", 1, 9), ("stopped:near_identical:/b/", 1, 7), ("near_identical", 1, 4)]
     frame = pl.DataFrame(rows, schema=["name", "len", "count"], orient="row")
     assert _traps(frame) == [{"rule": "calendar", "urls": 30, "parts": 0}, {"rule": "near_identical", "urls": 4, "parts": 2}]
+
+
+def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(lycosa: Lycosa, workspace: Path) -> None:
+    storage = Workspace.open(str(workspace)).storage
+    assert lycosa("-w", str(workspace), "status", "--json").json["cluster"] is None
+
+    def worker(name: str, node: str, **more: object) -> dict[str, object]:
+        progress = {"pages": 1_200, "visits": 1_300, "rate": 2.5, "queue": 3, "hosts": 2, "in_flight": 7, "errors": {"timeout": 2}}
+        said = {"worker": name, "node": node, "claim": 5, "partitions": 16, "idle": False, "last_ping_ms_ago": 400, "lag_entries": 0}
+        return said | {"waiting": 51_000, "progress": progress} | more
+
+    document = {
+        "leader": "ray-head-77", "engine": "ray", "dashboard": "http://127.0.0.1:8265", "written_at": format_time(SystemClock().now_ms()),
+        "log_head": 9, "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0, "alive": True},
+        {"name": "b", "address": "10.0.0.2", "cpus": 4.0, "alive": False}], "unassigned": 2, "partitions": 64, "granted": {"news": 500},
+        "workers": [worker("w1", "a"), worker("w2", "a", idle=True, lag_entries=3), worker("w3", "b", progress={})],
+    }  # fmt: skip
+    try:
+        storage.make_folder("run")
+        storage.replace(CLUSTER, json.dumps(document).encode())
+        said = lycosa("-w", str(workspace), "status").out
+        for text in (
+            "engine ray, led by ray-head-77: 2 nodes (1 dead), 3 workers, 64 partitions (2 unassigned), log entry 9",
+            "running             a cluster",
+            "http://127.0.0.1:8265",
+            "news 500 pages",
+            "10.0.0.1, 8 CPUs, 2 workers, 32 partitions, 5.0 pages a second",
+            "dead; 10.0.0.2, 4 CPUs, 1 worker, 16 partitions, 0.0 pages a second",
+            "2.5 pages a second, 1,200 pages, 7 in flight; 51,000 waiting; behind by 3 log entries; idle; errors timeout 2",
+        ):
+            assert text in said
+        nodes = lycosa("-w", str(workspace), "status", "--json").json["cluster"]["nodes"]  # type: ignore[index]
+        assert [(node["name"], node["rate"], node["partitions"]) for node in nodes] == [("a", 5.0, 32), ("b", 0, 16)]
+        document["written_at"] = "2026-01-01T00:00:00Z"
+        storage.replace(CLUSTER, json.dumps(document).encode())
+        said = lycosa("-w", str(workspace), "status").out
+        assert "nothing was heard of ray-head-77 for" in said
+        assert "since 2026-01-01T00:00:00Z" in said
+        assert "10.0.0.1" not in said
+        assert "nobody crawls here now" in said
+    finally:
+        storage.remove(CLUSTER)

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from lycosa.app.cluster_view import cluster_status
 from lycosa.app.explain_state import known_collection
 from lycosa.app.live import live_status
 from lycosa.core.clock import Clock, SystemClock
@@ -29,7 +30,8 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
     """Counts by state, collection, host, language and error; what waits and why; who crawls; how far the index is.
 
     `waiting` counts known URLs by what they wait for: `due` (nothing but their turn), `host_rests`, or the reason of their row.
-    `live` is what a running daemon says of itself, None without one.
+    `live` is what a running daemon says of itself, None without one. `cluster` is what a cluster's coordinator said last (`silent`: long
+    ago), None if there never was one.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -100,6 +102,7 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
         ],
         "exclusions": sorted(state.exclusions.rules),
         "live": live_status(root),
+        "cluster": cluster_status(root, clock),
         "pages": int(page_facts["pages"].sum()),
         "languages": _pairs(by_language),
         "visits": facts["visits"],

@@ -32,8 +32,9 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
     urls = status["urls"]
     rows = [
         ("workspace", status["workspace"]),
-        ("running", f"process {running['pid']} ({running['command']}) since {running['since']}" if running else "nobody crawls here now"),
+        ("running", _running(running, status["cluster"])),
         *_live(status["live"]),
+        *_cluster(status["cluster"]),
         ("URLs", f"{urls['total']:,}: " + counts({name: number for name, number in urls.items() if name != "total"})),
     ]
     if status["waiting"]:
@@ -71,6 +72,13 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
     _print_hosts(status["hosts"], hosts)
 
 
+def _running(owner: Mapping[str, Any] | None, cluster: Mapping[str, Any] | None) -> str:
+    """Who crawls here."""
+    if cluster is not None and not cluster["silent"] and not cluster.get("ended"):
+        return "a cluster"
+    return f"process {owner['pid']} ({owner['command']}) since {owner['since']}" if owner else "nobody crawls here now"
+
+
 def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """What a daemon says of this moment."""
     if live is None:
@@ -93,6 +101,61 @@ def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         rows.append(("  last commit", f"entry {live['last_commit']['entry']} at {live['last_commit']['at']}"))
     rows.extend((f"  left out: {name}", reason) for name, reason in (live.get("bad") or {}).items())
     return rows
+
+
+def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """What a cluster's coordinator said last; of one that is silent, since when."""
+    if cluster is None:
+        return []
+    since = format_duration(cluster["heard_ms_ago"] // 1000 * 1000)
+    if cluster["silent"]:
+        ended = (
+            "it had ended its work" if cluster.get("ended") else "its workers stop by themselves; start the cluster again, and it goes on"
+        )
+        return [("cluster", f"nothing was heard of {cluster.get('leader')} for {since} (since {cluster['written_at']}): {ended}")]
+    nodes, workers = cluster["nodes"], cluster["workers"]
+    dead = sum(not node.get("alive") for node in nodes)
+    lost = f" ({dead} dead)" if dead else ""
+    rows = [
+        (
+            "cluster",
+            f"engine {cluster.get('engine')}, led by {cluster.get('leader')}: {_many(len(nodes), 'node')}{lost}, "
+            f"{_many(len(workers), 'worker')}, {cluster.get('partitions', 0)} partitions ({cluster.get('unassigned', 0)} unassigned), "
+            f"log entry {cluster.get('log_head')}",
+        )
+    ]
+    if cluster.get("dashboard"):
+        rows.append(("  dashboard", str(cluster["dashboard"])))
+    if cluster.get("granted"):
+        rows.append(("  granted", counts(cluster["granted"]) + " pages"))
+    for node in nodes:
+        where = f"{node['address']}, " if node.get("address") else ""
+        life = "" if node.get("alive") else "dead; "
+        holds = f"{_many(node['workers'], 'worker')}, {_many(node['partitions'], 'partition')}, {node['rate']:,} pages a second"
+        rows.append((f"  node {node.get('name')}", f"{life}{where}{node.get('cpus', 0):g} CPUs, {holds}"))
+    rows.extend((f"  worker {worker.get('worker')}", _worker(worker)) for worker in workers)
+    return rows
+
+
+def _worker(worker: Mapping[str, Any]) -> str:
+    progress = worker.get("progress") or {}
+    parts = [f"on {worker.get('node')}: {_many(worker.get('partitions') or 0, 'partition')}"]
+    if "rate" in progress:
+        parts.append(f"{progress['rate']:,} pages a second, {progress.get('pages', 0):,} pages, {progress.get('in_flight', 0):,} in flight")
+    parts.append(f"{worker.get('waiting') or 0:,} waiting")
+    if worker.get("lag_entries"):
+        parts.append(f"behind by {_many(worker['lag_entries'], 'log entry', 'log entries')}")
+    if worker.get("idle"):
+        parts.append("idle")
+    errors = counts(progress.get("errors") or {})
+    if errors:
+        parts.append(f"errors {errors}")
+    parts.append(f"heard {format_duration(worker.get('last_ping_ms_ago') or 0)} ago")
+    return "; ".join(parts)
+
+
+def _many(number: int, one: str, more: str = "") -> str:
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def _index(status: Mapping[str, Any]) -> str:

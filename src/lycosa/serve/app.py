@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.version import VERSION
 from lycosa.serve.api import create_router
+from lycosa.serve.metrics import create_metrics
 from lycosa.serve.pages import create_pages, render_error
 from lycosa.serve.problems import Fault, problem_response
 from lycosa.serve.security import SECURITY_HEADERS, Guarded
@@ -41,6 +42,7 @@ def create_app(root: str, status: Callable[[], Mapping[str, object]], hosts: Ite
     source = SearchSource(root)
     app.include_router(create_router(source, status))
     app.include_router(create_pages(source))
+    app.include_router(create_metrics(root))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
     @app.get("/healthz", tags=["workspace"])

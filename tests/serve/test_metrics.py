@@ -1,0 +1,168 @@
+"""`/metrics`: what Prometheus' own parser makes of it, and whether the figures are those of the workspace."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lycosa.app.cluster_view import FILE
+from lycosa.app.live import write_live
+from lycosa.app.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
+from lycosa.app.status import workspace_status
+from lycosa.core.clock import ManualClock
+from lycosa.core.units import format_time
+from lycosa.index.indexer import Indexer
+from lycosa.serve.app import create_app
+from lycosa.store.merge import merge
+from lycosa.store.workspace import Workspace
+from tests.serve.client import Client
+from tests.store.builders import commit_pages
+
+NOW_MS = 1_790_000_000_000
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def parsed(text: str) -> Samples:
+    """The samples by name and labels. What the format forbids (two families or samples of a name, a type after its samples) fails."""
+    assert text.endswith("\n")
+    found: Samples = {}
+    families: set[str] = set()
+    for family in text_string_to_metric_families(text):
+        assert family.name not in families, family.name
+        families.add(family.name)
+        assert family.documentation, family.name
+        assert family.type in ("gauge", "counter"), family.name
+        for sample in family.samples:
+            assert sample.name.startswith("lycosa_")
+            assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in found, key
+            assert math.isfinite(sample.value)
+            found[key] = sample.value
+    assert text.count("# TYPE") == text.count("# HELP") == len(families)
+    return found
+
+
+def figure(samples: Samples, name: str, **labels: str) -> float:
+    return samples[f"lycosa_{name}", tuple(sorted(labels.items()))]
+
+
+def cluster_document(**more: Any) -> dict[str, Any]:
+    def progress(rate: float) -> dict[str, Any]:
+        return {"pages": 10, "visits": 12, "rate": rate, "queue": 3, "hosts": 2, "in_flight": 1, "errors": {"timeout": 2}}
+
+    def worker(name: str, node: str, rate: float) -> dict[str, Any]:
+        return {
+            "worker": name, "node": node, "claim": 5, "partitions": 16, "idle": False, "last_ping_ms_ago": 400, "lag_entries": 3,
+            "waiting": 1_000, "progress": progress(rate),
+        }  # fmt: skip
+
+    return {
+        "leader": "ray-a-77", "engine": "ray", "dashboard": "", "written_at": format_time(NOW_MS - 1_000), "log_head": 9, "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0, "alive": True},
+        {"name": "b\"\\\n", "address": "10.0.0.2", "cpus": 8.0, "alive": False}],
+        "workers": [worker("w1", "a", 1.5), worker("w2", "a", 2.5), worker("w3", "b\"\\\n", 4.0)],
+        "unassigned": 2, "partitions": 64, "granted": {"news": 500},
+    } | more  # fmt: skip
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace.create(str(tmp_path / "crawl"), partitions=4)
+
+
+def test_the_route(workspace: Workspace) -> None:
+    commit_pages(workspace, workspace.claim("w", settings={}), range(7))
+    client = Client(create_app(workspace.root, lambda: workspace_status(workspace.root)))
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == CONTENT_TYPE
+    samples = parsed(answer.text)
+    assert figure(samples, "pages_total") == 7
+    assert figure(samples, "daemon_up") == 0
+    commit_pages(workspace, workspace.claim("w"), range(7, 9))
+    assert figure(parsed(client.get("/metrics").text), "pages_total") == 9
+    assert "/metrics" in client.get("/api/v1/openapi.json").json()["paths"]
+
+
+def test_a_workspace_that_cannot_be_read(tmp_path: Path) -> None:
+    assert Client(create_app(f"{tmp_path}/nowhere", dict)).get("/metrics").status_code == 503
+
+
+def test_figures_of_the_log_the_index_and_the_disk(workspace: Workspace) -> None:
+    meter = Meter(workspace.root)
+    claim = workspace.claim("w", range(3))
+    commit_pages(workspace, claim, range(5))
+    with Indexer(workspace.root) as indexer:
+        indexer.update()
+    head = commit_pages(workspace, claim, range(5, 9))
+    samples = parsed(meter.text())
+    assert figure(samples, "log_head") == head
+    assert figure(samples, "visits_total") == 9
+    assert (figure(samples, "partitions", state="held"), figure(samples, "partitions", state="free")) == (3, 1)
+    assert figure(samples, "table_files", table="pages") == 2
+    assert figure(samples, "table_rows", table="pages") == 9
+    assert figure(samples, "archive_files") == 2
+    assert figure(samples, "archive_bytes") == sum(file.bytes for file in workspace.state().warcs.values()) > 0
+    assert figure(samples, "index_documents") == 5
+    assert figure(samples, "index_lag_entries") == 1
+    assert figure(samples, "disk_free_bytes") > 0
+    assert 0 <= figure(samples, "last_commit_age_seconds") < 3_600
+    merge(workspace, whole=True)
+    after = parsed(meter.text())
+    assert figure(after, "table_files", table="pages") == 1
+    assert figure(after, "pages_total") == 9
+    assert figure(after, "log_head") > head
+
+
+def test_a_daemon_and_its_worker(workspace: Workspace) -> None:
+    live = {
+        "daemon": os.getpid(), "pid": 1, "since": "2026-11-21T10:00:00Z", "pages": 12, "visits": 14, "rate": 1.5, "queue": 3, "hosts": 2,
+        "in_flight": 1, "errors": {"timeout": 2, "http_503": 4}, "collections": {}, "message": "", "last_commit": None, "bad": {},
+    }  # fmt: skip
+    with workspace.own("run"):
+        write_live(workspace.storage, live)
+        samples = parsed(Meter(workspace.root).text())
+    assert figure(samples, "daemon_up") == 1
+    assert figure(samples, "workers") == 1
+    assert figure(samples, "worker_pages_total", worker="local", node="") == 12
+    assert figure(samples, "worker_errors_total", worker="local", node="", kind="http_503") == 4
+    assert figure(samples, "worker_pages_per_second", worker="local", node="") == 1.5
+    assert figure(parsed(Meter(workspace.root).text()), "daemon_up") == 0
+
+
+def test_a_cluster(workspace: Workspace) -> None:
+    workspace.storage.make_folder("run")
+    workspace.storage.replace(FILE, json.dumps(cluster_document()).encode())
+    samples = parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
+    assert figure(samples, "cluster_up") == figure(samples, "daemon_up") == 1
+    assert (figure(samples, "nodes", state="alive"), figure(samples, "nodes", state="dead")) == (1, 1)
+    assert figure(samples, "node_pages_per_second", node="a") == 4.0
+    assert figure(samples, "node_workers", node='b"\\\n') == 1
+    assert figure(samples, "worker_lag_entries", worker="w2", node="a") == 3
+    assert figure(samples, "worker_ping_age_seconds", worker="w2", node="a") == 0.4
+    assert figure(samples, "granted_pages", collection="news") == 500
+    assert figure(samples, "partitions_unassigned") == 2
+    silent = parsed(Meter(workspace.root, ManualClock(NOW_MS + 60_000)).text())
+    assert figure(silent, "cluster_up") == figure(silent, "daemon_up") == figure(silent, "workers") == 0
+    assert figure(silent, "cluster_heard_age_seconds") == 61
+    assert not [name for name, _ in silent if name.startswith("lycosa_worker_")]
+
+
+@pytest.mark.parametrize(
+    "document", [{}, [], {"written_at": "soon"}, {"written_at": 7}, {"written_at": format_time(NOW_MS), "workers": [{}], "nodes": [{}]}]
+)
+def test_a_file_of_the_cluster_that_is_not_whole(workspace: Workspace, document: object) -> None:
+    workspace.storage.make_folder("run")
+    workspace.storage.replace(FILE, json.dumps(document).encode())
+    assert parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
+
+
+def test_text_of_nothing() -> None:
+    samples = parsed(metrics_text(Measured(0)))
+    assert figure(samples, "pages_total") == 0
