@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
 
-_PR_SET_PDEATHSIG = 1  # prctl(2)
+from lycosa.crawl.engines.parentage import die_with_parent, interrupts_held
 
 
 class News(StrEnum):
@@ -96,25 +95,6 @@ class Child:
         if code < 0:
             return f"killed by {_signal_name(-code)}"
         return said or (f"exit code {code}" if code else "")
-
-
-@contextlib.contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Processes that are started meanwhile never get SIGINT: they inherit the mask."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel send SIGTERM to this process when its parent ends, however it ends."""
-    prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
-    if prctl is not None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    if os.getppid() != parent:  # it ended before we asked
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _live(work: Callable[..., None], pipe: Connection, parent: int, arguments: tuple[Any, ...]) -> None:

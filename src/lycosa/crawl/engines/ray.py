@@ -1,0 +1,223 @@
+"""The engine of a Ray cluster: objects are actors, maps are tasks, nodes come and go. Needs the extra `lycosa[ray]`.
+
+Without an address a cluster of this machine alone is started, on loopback, and ended with the engine. With one, this process joins
+as a driver; it must run on a machine of that cluster, and have its secret (Ray's token authentication: RAY_AUTH_MODE=token and
+RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH in the environment of every node and driver).
+
+Our code travels with the job. What it needs must be on the nodes, or is installed there by Ray, in a folder of its own
+(`[cluster] install`). Credentials do not travel: every node has its own environment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._private import ray_constants
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import lycosa
+from lycosa.core.errors import UsageError, WorkError
+from lycosa.crawl.engine import Item, Node, Result
+from lycosa.crawl.engines import shipping
+from lycosa.crawl.engines.kept import Outcome, attempt
+from lycosa.crawl.engines.ray_remote import THREADS, KeptActor, RayRemote
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
+    "RAY_BACKEND_LOG_LEVEL": "error",
+    "RAY_DEDUP_LOGS": "0",
+}
+_LOOPBACK = "127.0.0.1:"
+
+_AHEAD = 2
+_PROBE_S = 120.0
+
+
+class RayEngine:
+    """See `lycosa.crawl.engine.Engine`. One a process."""
+
+    name = "ray"
+
+    def __init__(
+        self, address: str = "", *, install: str = "auto", cpus: int | None = None, variables: dict[str, str] | None = None
+    ) -> None:
+        """`install`: auto, always or never; `cpus`: of a cluster that is started here; `variables`: environment of all that is started.
+
+        Raises:
+            UsageError: an address of another kind.
+            WorkError: the cluster cannot be reached, or does not let us in.
+        """
+        if address.startswith("ray://"):
+            raise UsageError(f"{address}: name the cluster's own address (HOST:PORT, usually port 6379), not that of its client server")
+        self._install = install
+        self._wanted = shipping.requirements()
+        self._lacking: dict[str, bool] = {}  # node -> whether something must be installed there
+        self._lock = threading.Lock()
+        self._remotes: list[RayRemote] = []
+        self._ours = not ray.is_initialized()
+        self.dashboard = self._join(address, cpus, variables or {}) if self._ours else ""
+        self._actor = ray.remote(KeptActor)
+
+    def __enter__(self) -> RayEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def nodes(self) -> list[Node]:
+        return [
+            Node(str(row["NodeID"]), str(row["NodeManagerAddress"]), float(row["Resources"].get("CPU", 0.0)))
+            for row in ray.nodes()  # type: ignore[no-untyped-call]
+            if row["Alive"]
+        ]
+
+    def start(self, name: str, make: Callable[..., object], *arguments: Any, node: str = "", restarts: int = 0) -> RayRemote:
+        """See `Engine`. An object takes no CPU from Ray's books: who starts many chooses their nodes."""
+        where = NodeAffinitySchedulingStrategy(node, soft=False) if node else "SPREAD"
+        options: dict[str, Any] = {
+            "num_cpus": 0,
+            "max_restarts": restarts,
+            "max_task_retries": 0,
+            "max_concurrency": THREADS,
+            "scheduling_strategy": where,
+        }
+        environment = self._environment([node] if node else [each.name for each in self.nodes()])
+        if environment is not None:
+            options["runtime_env"] = environment
+        handle = self._actor.options(**options).remote(name, make, arguments)
+        remote = RayRemote(name, handle, node)
+        with self._lock:
+            self._remotes.append(remote)
+        return remote
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item], *, attempts: int = 3) -> Iterator[Result]:
+        name = getattr(function, "__name__", type(function).__name__)
+        options: dict[str, Any] = {"num_cpus": 1, "max_retries": attempts - 1, "retry_exceptions": False, "name": name}
+        environment = self._environment([node.name for node in self.nodes()])
+        if environment is not None:
+            options["runtime_env"] = environment
+        task = ray.remote(_carry_out).options(**options)
+        waiting = iter(items)
+        pending: deque[tuple[Any, Item]] = deque()
+        begun = iter((task.remote(function, item), item) for item in waiting)
+        try:
+            while True:
+                most = max(round(sum(node.cpus for node in self.nodes())), 1) * _AHEAD
+                pending.extend(islice(begun, max(most - len(pending), 0)))
+                if not pending:
+                    return
+                results = self._finished(pending, name, attempts)
+                pending.popleft()
+                yield results
+        finally:
+            for reference, _ in pending:
+                with suppress(RayError, ValueError):
+                    ray.cancel(reference, force=True)
+
+    def close(self) -> None:
+        """Kill everything that was started, and leave the cluster. May be called twice."""
+        with self._lock:
+            remotes, self._remotes = self._remotes, []
+        if not ray.is_initialized():
+            return
+        for remote in remotes:
+            with suppress(RayError, ValueError):
+                remote.kill()
+        if self._ours:
+            ray.shutdown()
+
+    def _finished(self, pending: deque[tuple[Any, Item]], name: str, attempts: int) -> Any:
+        """The first one's result, when it is there; what any of them raises meanwhile is raised at once."""
+        unread = dict(pending)
+        first, result = pending[0][0], None
+        while first in unread:
+            done, _ = ray.wait(list(unread), num_returns=1)
+            for reference in done:
+                item = unread.pop(reference)
+                try:
+                    outcome: Outcome = ray.get(reference)
+                except RayError as error:
+                    raise WorkError(
+                        f"{name} of {item!r:.200} was tried {attempts} times, and each time its process or its node died "
+                        f"({type(error).__name__})"
+                    ) from None
+                value = outcome.unpack()
+                if reference == first:
+                    result = value
+        return result
+
+    def _join(self, address: str, cpus: int | None, variables: dict[str, str]) -> str:
+        """Connect this process. Returns where the dashboard is, "" if there is none."""
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        former = signal.getsignal(signal.SIGTERM)
+        try:
+            with _loopback(not address or address.startswith(_LOOPBACK)):
+                context = ray.init(
+                    address=address or "local",
+                    num_cpus=None if address else cpus,
+                    include_dashboard=None if address else False,
+                    runtime_env={"py_modules": [str(Path(lycosa.__file__).parent)], "env_vars": {**_QUIET, **variables}},
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+        except (ConnectionError, RayError, RuntimeError) as error:
+            raise WorkError(
+                f"the Ray cluster {address or 'of this machine'} cannot be joined: {error}; it must be up, this machine must be one of "
+                "its nodes (`ray start --address …`), and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH must hold its secret"
+            ) from None
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, former)
+        return str(context.dashboard_url or "")
+
+    def _environment(self, nodes: list[str]) -> dict[str, Any] | None:
+        """What is to be installed for something that may run on any of these nodes; None: nothing."""
+        if self._install == "never" or not nodes:
+            return None
+        if self._install == "always" or any(self._lacks(nodes)):
+            return {"pip": {"packages": self._wanted, "pip_check": False}}
+        return None
+
+    def _lacks(self, nodes: list[str]) -> list[bool]:
+        """For each node whether something must be installed there; each is asked once."""
+        probe = ray.remote(shipping.missing)
+        unknown = [node for node in nodes if node not in self._lacking]
+        asked = {
+            node: probe.options(num_cpus=0, max_retries=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
+                self._wanted
+            )
+            for node in unknown
+        }
+        for node, reference in asked.items():
+            with suppress(RayError):  # it has left: who is sent there will find out
+                self._lacking[node] = bool(ray.get(reference, timeout=_PROBE_S))
+        return [self._lacking.get(node, False) for node in nodes]
+
+
+@contextmanager
+def _loopback(wanted: bool) -> Iterator[None]:
+    """Have Ray take 127.0.0.1 for this machine's address, and listen there alone: its own switch for clusters of one machine."""
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    if wanted:
+        ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _carry_out(function: Callable[[Any], Any], item: Any) -> Outcome:
+    return attempt(function, (item,), f"process {os.getpid()} (a task)")

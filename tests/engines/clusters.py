@@ -1,0 +1,85 @@
+"""A real Ray cluster for tests: several raylets on this machine, on loopback, with a secret."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_BACKEND_LOG_LEVEL": "error",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # 127.0.0.1 is this machine's address
+    "RAY_AUTH_MODE": "token",
+}
+
+
+class RayCluster:
+    """`nodes`: Ray's own records of them, the head first; each has one CPU. `environment`: for drivers in other processes."""
+
+    def __init__(self, cluster: Any, environment: dict[str, str]) -> None:
+        self._cluster = cluster
+        self.environment = environment
+        self.nodes = [cluster.head_node]
+
+    @property
+    def address(self) -> str:
+        return str(self._cluster.address)
+
+    def add(self) -> Any:
+        """Start one more raylet and wait until it has joined."""
+        node = self._cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
+        self.nodes.append(node)
+        return node
+
+    def kill(self, node: Any) -> None:
+        """SIGKILL a node's raylet; its workers die with it."""
+        self.nodes.remove(node)
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def engine(self) -> Any:
+        from lycosa.crawl.engines.ray import RayEngine
+
+        return RayEngine(self.address, variables={"PYTHONPATH": str(ROOT)})
+
+
+@contextmanager
+def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
+    """A head and `nodes - 1` others, one CPU each."""
+    pytest.importorskip("ray")
+    environment = {**ENVIRONMENT, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        import ray
+        from ray._private import ray_constants
+        from ray._private.authentication.authentication_token_setup import _enable_token_auth
+        from ray._raylet import AuthenticationTokenLoader
+        from ray.cluster_utils import Cluster
+
+        # All three were read when ray was imported, perhaps before the environment was set.
+        ray_constants.ENABLE_RAY_CLUSTER = False
+        _enable_token_auth()
+        AuthenticationTokenLoader.instance().reset_cache()
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False})
+        try:
+            ours = RayCluster(cluster, environment)
+            for _ in range(nodes - 1):
+                ours.add()
+            yield ours
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

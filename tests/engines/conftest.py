@@ -1,0 +1,21 @@
+"""The engines that the suite runs over: child processes, and a real Ray cluster of several raylets on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lycosa.crawl.engine import Engine
+from lycosa.crawl.engines.local import LocalEngine
+from tests.engines.clusters import ray_cluster
+
+
+@pytest.fixture(scope="module", params=["local", "ray"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if request.param == "local":
+        with LocalEngine(2) as local:
+            yield local
+        return
+    with ray_cluster(nodes=2) as cluster, cluster.engine() as ours:
+        yield ours
