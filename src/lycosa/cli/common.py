@@ -44,8 +44,13 @@ def load_config(
     """
     from lycosa.core.config import parse_config
 
-    path = Path(root) / "lycosa.toml" if root else None
-    text = path.read_text(encoding="utf-8") if path and path.is_file() else ""
+    path = f"{root}/lycosa.toml" if root and "://" in root else Path(root) / "lycosa.toml" if root else None
+    if isinstance(path, str):
+        from lycosa.store.storage import open_storage
+
+        text = (open_storage(root or "").read("lycosa.toml") or b"").decode()
+    else:
+        text = path.read_text(encoding="utf-8") if path and path.is_file() else ""
     before = context.obj[1] if context.obj else ()
     if collection and not any(entry.name == collection for entry in parse_config(text, str(path or "settings")).collection):
         text = f'{text}\n[[collection]]\nname = "{collection}"\n'

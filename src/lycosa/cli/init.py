@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,12 +17,12 @@ def command(
 ) -> None:
     """Make a workspace with a commented configuration in which every setting stands at its default."""
     from lycosa.app.template import configuration_template
-    from lycosa.store.workspace import Workspace
+    from lycosa.store.workspace import CONFIGURATION, Workspace
 
     root = workspace_root(context, workspace)
-    Workspace.open_or_create(root)
-    path = Path(root) / "lycosa.toml"
-    if path.exists() and not force:
+    storage = Workspace.open_or_create(root).storage
+    path = f"{root}/{CONFIGURATION}"
+    if storage.size(CONFIGURATION) is not None and not force:
         raise UsageError(f"{path} is there already; edit it, or replace it with --force")
-    path.write_text(configuration_template(), encoding="utf-8")
+    storage.replace(CONFIGURATION, configuration_template().encode(), sync=True)
     print(f"wrote {path}: edit it, then `lycosa -w {root} crawl URL`")
