@@ -230,12 +230,12 @@ def test_a_torn_tail_is_reported_to_those_who_check(tmp_path: Path) -> None:
     [
         (b"<html>hello</html>", "is no WARC file (offset 0"),
         (b"WARC/1.1\r\nWARC-Type: warcinfo\r\n\r\n", "warcio recompress"),
-        (gzip.compress(b"a text, not a WARC\r\n\r\n"), "is no WARC file (offset 0: a gzip member without a WARC record)"),
-        (gzip.compress(bytes(10_000_000)), "is no WARC file"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n" + bytes(5_000_000)), "more than the"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: \xc2\xb2\r\n\r\n"), "without Content-Length"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfourfour\r\n\r\n"), "a record longer than it says"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfo\r\n\r\n"), "a record shorter than it says"),
+        (gzip.compress(b"a text, not a WARC\r\n\r\n", mtime=0), "is no WARC file (offset 0: a gzip member without a WARC record)"),
+        (gzip.compress(bytes(10_000_000), mtime=0), "is no WARC file"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n" + bytes(5_000_000), mtime=0), "more than the"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: \xc2\xb2\r\n\r\n", mtime=0), "without Content-Length"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfourfour\r\n\r\n", mtime=0), "a record longer than it says"),
+        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfo\r\n\r\n", mtime=0), "a record shorter than it says"),
     ],
 )
 def test_what_is_no_warc_is_refused_with_a_reason(tmp_path: Path, content: bytes, message: str) -> None:
