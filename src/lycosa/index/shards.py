@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lycosa.core.errors import WorkspaceError
@@ -96,6 +96,17 @@ def newest_of_all(place: Place) -> list[Generation | WorkspaceError | None]:
     return found
 
 
+def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
+    """(shard, number of its newest generation) of those that have one: changes whenever something is published."""
+    storage = generations.storage_of(place)
+    found = []
+    for shard in current(storage):
+        numbers = generations.numbers(storage, shard.line)
+        if numbers:
+            found.append((shard.number, numbers[-1]))
+    return tuple(found)
+
+
 def current_generation(place: Place) -> GenerationInfo | None:
     """What the index says of itself; None if nothing was indexed yet.
 
@@ -126,10 +137,15 @@ def combined(parts: Sequence[GenerationInfo], count: int) -> GenerationInfo | No
         slowest,
         generation=sum(info.generation for info in parts),
         documents=sum(info.documents for info in parts),
-        languages=dict(languages),
-        collections=dict(collections),
+        languages=by_count(languages),
+        collections=by_count(collections),
         shards=count,
     )
+
+
+def by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """The most frequent first: the order in which languages read a query, whatever shards they come from."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def adopt(place: Place, count: int) -> bool:

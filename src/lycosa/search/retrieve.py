@@ -7,7 +7,6 @@ Within a reading every word must stand somewhere: title, headings, body, the res
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +24,9 @@ from lycosa.index.schema import (
     URL_WORDS,
     text_field,
 )
+from lycosa.search.expression import Also, Best, Expression, Leaf, Some, every, to_query
 from lycosa.search.query import Clause, ParsedQuery
+from lycosa.search.statistics import Statistics, Term, correction, inverse_frequency
 from lycosa.text.analyze import Analyzer, Unit, analyzer_for
 
 # Weights of the fields in BM25 (k1 = 1.2, b = 0.75, tantivy's). Calibrated on known-item search over the 5,477 pages of the six
@@ -82,35 +83,36 @@ def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
     return units
 
 
-def inverse_frequency(documents: int, holding: int) -> float:
-    """BM25's weight of a word that `holding` of `documents` hold (Robertson and Sparck Jones, as tantivy has it)."""
-    return math.log(1 + (documents - holding + 0.5) / (holding + 0.5))
-
-
 class QueryBuilder:
-    """Builds queries for one index."""
+    """Builds queries for one index.
 
-    def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher) -> None:
+    `here` is what that index knows of the words, `everywhere` what it and those know that are asked with it: scores come out
+    about as those of one index that holds all documents. It is the same object where there is only one.
+    """
+
+    def __init__(self, schema: tantivy.Schema, here: Statistics, everywhere: Statistics) -> None:
         self._schema = schema
-        self._searcher = searcher
+        self._here = here
+        self._everywhere = everywhere
 
     def strict(self, readings: Sequence[Reading], filters: Filters) -> Query:
         """Pages that hold every word."""
-        asked = [
-            self._reading(reading, commonness, len(reading.wanted))
-            for reading, commonness in zip(readings, self._commonness(readings), strict=True)
-            if reading.wanted
-        ]
-        return self._filtered(readings, filters, asked)
+        return self._filtered(readings, filters, self.wanted(readings))
 
     def relaxed(self, readings: Sequence[Reading], filters: Filters, share: float) -> Query:
         """Pages that hold this share of the words, at least one, but not all of them."""
-        some, every = [], []
-        for reading, commonness in zip(readings, self._commonness(readings), strict=True):
-            if reading.wanted:
-                some.append(self._reading(reading, commonness, max(1, round(share * len(reading.wanted)))))
-                every.append((Occur.MustNot, self._reading(reading, commonness, len(reading.wanted))))
-        return Query.boolean_query([(Occur.Must, self._filtered(readings, filters, some)), *every])
+        some, all_of_them = self.wanted(readings, share), self.wanted(readings)
+        without = [] if all_of_them is None else [(Occur.MustNot, self._query(part)) for part in all_of_them.parts]
+        return Query.boolean_query([(Occur.Must, self._filtered(readings, filters, some)), *without])
+
+    def wanted(self, readings: Sequence[Reading], share: float | None = None) -> Best | None:
+        """What a page must hold, and what that counts: this share of the words, or all of them. None: the query wants no word."""
+        parts = [
+            _asked(reading, commonness, len(reading.wanted) if share is None else max(1, round(share * len(reading.wanted))))
+            for reading, commonness in zip(readings, self._commonness(readings), strict=True)
+            if reading.wanted
+        ]
+        return Best(tuple(parts), READING_TIE) if parts else None
 
     def _commonness(self, readings: Sequence[Reading]) -> list[list[float]]:
         """For each unit of each reading what its score must be multiplied by so that it counts as it is rare in the whole index.
@@ -118,7 +120,7 @@ class QueryBuilder:
         `the` is rare among Vietnamese pages, whose fields are not the English ones: without this the first hit for `the` would be
         Vietnamese.
         """
-        documents = self._searcher.num_docs
+        documents = self._everywhere.documents
         holding = [[self._holding(unit, reading.analyzer.field_set) for unit in reading.wanted] for reading in readings]
         by_set: dict[tuple[int, str], int] = {}
         for reading, counts in zip(readings, holding, strict=True):
@@ -138,67 +140,70 @@ class QueryBuilder:
 
     def _holding(self, unit: Unit, field_set: str) -> int:
         """Pages whose body holds a unit, at most."""
-        return min(self._searcher.doc_freq(text_field(BODY_ROLE, field_set), term) for term in unit.phrase)
+        return min(self._everywhere.holding(text_field(BODY_ROLE, field_set), term) for term in unit.phrase)
 
-    def _filtered(self, readings: Sequence[Reading], filters: Filters, asked: list[Query]) -> Query:
-        clauses: list[tuple[Occur, Query]] = []
-        if asked:
-            clauses.append((Occur.Must, asked[0] if len(asked) == 1 else Query.disjunction_max_query(asked, READING_TIE)))
-        else:
-            clauses.append((Occur.Must, Query.all_query()))
+    def _filtered(self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None) -> Query:
+        clauses: list[tuple[Occur, Query]] = [(Occur.Must, Query.all_query() if wanted is None else self._query(wanted))]
         for name, value in ((LANGUAGE, filters.language), (COLLECTION, filters.collection), (HOST, filters.host)):
             if value:
                 clauses.append((Occur.Must, self._exact(name, value)))
         if filters.sites:
             clauses.append((Occur.Must, Query.boolean_query([(Occur.Should, self._exact(HOST, host)) for host in filters.sites])))
         clauses += [(Occur.MustNot, self._exact(HOST, host)) for host in filters.unwanted_sites]
-        clauses += [(Occur.MustNot, self._somewhere(unit, reading.analyzer.field_set)) for reading in readings for unit in reading.unwanted]
+        unwanted = [(unit, reading.analyzer.field_set) for reading in readings for unit in reading.unwanted]
+        clauses += [(Occur.MustNot, to_query(_somewhere(unit, field_set), self._schema)) for unit, field_set in unwanted]
         return Query.boolean_query(clauses)
 
     def _exact(self, name: str, value: str) -> Query:
         """A filter: it must hold and adds nothing to the score."""
         return Query.const_score_query(Query.term_query(self._schema, name, value, "basic"), 0.0)
 
-    def _reading(self, reading: Reading, commonness: Sequence[float], minimum: int) -> Query:
-        field_set = reading.analyzer.field_set
-        units = reading.wanted
-        every = [_weighted(self._somewhere(unit, field_set), factor) for unit, factor in zip(units, commonness, strict=True)]
-        if minimum >= len(units):
-            clauses = [(Occur.Must, query) for query in every]
-        else:
-            some = Query.boolean_query([(Occur.Should, query) for query in every], minimum_number_should_match=minimum)
-            clauses = [(Occur.Must, some)]
-        return Query.boolean_query([*clauses, *((Occur.Should, query) for query in self._together(units, field_set, min(commonness)))])
-
-    def _somewhere(self, unit: Unit, field_set: str) -> Query:
-        """A word in any field, each field's score counted."""
-        clauses = []
-        for role, weight in WEIGHTS.items():
-            name = text_field(role, field_set)
-            clauses.append((Occur.Should, _weighted(self._sequence(name, unit.phrase), weight)))
-            if unit.word:
-                clauses.append((Occur.Should, _weighted(self._sequence(name, (unit.word,)), weight * WORD_WEIGHT)))
-        plain = tuple(analyzer_for("").terms(unit.surface or " ".join(unit.phrase)))
-        if plain:
-            clauses.append((Occur.Should, _weighted(self._sequence(URL_WORDS, plain), URL_WEIGHT)))
-        return Query.boolean_query(clauses)
-
-    def _together(self, units: Sequence[Unit], field_set: str, factor: float) -> list[Query]:
-        """What lifts a page above others that hold the words too: all of them in the title, or close together in the text."""
-        if len(units) < 2:
-            return []
-        title, body = text_field(TITLE_ROLE, field_set), text_field(BODY_ROLE, field_set)
-        in_title = Query.boolean_query([(Occur.Must, self._sequence(title, unit.phrase)) for unit in units])
-        terms = tuple(term for unit in units for term in unit.phrase)
-        near = Query.phrase_query(self._schema, body, list(terms), NEAR_SLOP)
-        return [_weighted(in_title, TITLE_WEIGHT * factor), _weighted(near, NEAR_WEIGHT * factor)]
-
-    def _sequence(self, name: str, terms: Sequence[str]) -> Query:
-        """One term, or several that follow each other (tantivy panics on a phrase of one)."""
-        if len(terms) == 1:
-            return Query.term_query(self._schema, name, terms[0], "freq")
-        return Query.phrase_query(self._schema, name, list(terms))
+    def _query(self, expression: Expression) -> Query:
+        if self._here is self._everywhere:
+            return to_query(expression, self._schema)
+        return to_query(expression, self._schema, lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere))
 
 
-def _weighted(query: Query, weight: float) -> Query:
-    return query if weight == 1.0 else Query.boost_query(query, weight)
+def _asked(reading: Reading, commonness: Sequence[float], least: int) -> Expression:
+    """So many of a reading's words; what lifts a page above others that hold them too comes on top."""
+    field_set, units = reading.analyzer.field_set, reading.wanted
+    words = tuple(_somewhere(unit, field_set).times(factor) for unit, factor in zip(units, commonness, strict=True))
+    return Also(Some(words, least), tuple(_together(units, field_set, min(commonness))))
+
+
+def _somewhere(unit: Unit, field_set: str) -> Some:
+    """A word in any field, each field's score counted."""
+    found = []
+    for role, weight in WEIGHTS.items():
+        name = text_field(role, field_set)
+        found.append(Leaf(name, tuple(unit.phrase), weight))
+        if unit.word:
+            found.append(Leaf(name, (unit.word,), weight * WORD_WEIGHT))
+    plain = tuple(analyzer_for("").terms(unit.surface or " ".join(unit.phrase)))
+    if plain:
+        found.append(Leaf(URL_WORDS, plain, URL_WEIGHT))
+    return Some(tuple(found))
+
+
+def _together(units: Sequence[Unit], field_set: str, factor: float) -> list[Expression]:
+    """What lifts a page above others that hold the words too: all of them in the title, or close together in the text."""
+    if len(units) < 2:
+        return []
+    title, body = text_field(TITLE_ROLE, field_set), text_field(BODY_ROLE, field_set)
+    in_title = every(Leaf(title, tuple(unit.phrase), TITLE_WEIGHT * factor) for unit in units)
+    terms = tuple(term for unit in units for term in unit.phrase)
+    return [in_title, Leaf(body, terms, NEAR_WEIGHT * factor, NEAR_SLOP)]
+
+
+def terms_of(readings: Iterable[Reading]) -> list[Term]:
+    """The terms whose frequencies the scores of these readings depend on, each once."""
+    return list(
+        dict.fromkeys(
+            (leaf.field, term)
+            for reading in readings
+            for unit in reading.wanted
+            for leaf in _somewhere(unit, reading.analyzer.field_set).parts
+            if isinstance(leaf, Leaf)
+            for term in leaf.terms
+        )
+    )

@@ -1,0 +1,137 @@
+"""What a query asks for and what it counts, as a tree: it becomes tantivy's query, and the exact score of one page.
+
+One tree for both, so that a page is ranked by the same rule wherever that is worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+import tantivy
+from tantivy import Occur, Query
+
+
+@dataclass(slots=True, frozen=True)
+class Leaf:
+    """Terms that follow each other in a field, at most `slop` positions apart; its score is BM25's, times `weight`."""
+
+    field: str
+    terms: tuple[str, ...]
+    weight: float = 1.0
+    slop: int = 0
+
+    def times(self, factor: float) -> Leaf:
+        return Leaf(self.field, self.terms, self.weight * factor, self.slop)
+
+
+@dataclass(slots=True, frozen=True)
+class Some:
+    """At least `least` of the parts; the score is the sum of those that match."""
+
+    parts: tuple[Expression, ...]
+    least: int = 1
+
+    def times(self, factor: float) -> Some:
+        return Some(tuple(part.times(factor) for part in self.parts), self.least)
+
+
+@dataclass(slots=True, frozen=True)
+class Also:
+    """`wanted`, and on top what those of `more` count that match."""
+
+    wanted: Expression
+    more: tuple[Expression, ...]
+
+    def times(self, factor: float) -> Also:
+        return Also(self.wanted.times(factor), tuple(part.times(factor) for part in self.more))
+
+
+@dataclass(slots=True, frozen=True)
+class Best:
+    """The part that counts most, and `tie` of what the others count."""
+
+    parts: tuple[Expression, ...]
+    tie: float
+
+    def times(self, factor: float) -> Best:
+        return Best(tuple(part.times(factor) for part in self.parts), self.tie)
+
+
+Expression = Leaf | Some | Also | Best
+
+
+def every(parts: Iterable[Expression]) -> Some:
+    """All of the parts."""
+    listed = tuple(parts)
+    return Some(listed, len(listed))
+
+
+def leaves(expression: Expression) -> Iterator[Leaf]:
+    """All leaves, in order; some may come twice."""
+    if isinstance(expression, Leaf):
+        yield expression
+    elif isinstance(expression, Also):
+        yield from leaves(expression.wanted)
+        for part in expression.more:
+            yield from leaves(part)
+    else:
+        for part in expression.parts:
+            yield from leaves(part)
+
+
+def to_query(expression: Expression, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None = None) -> Query:
+    """tantivy's query; with `correction` every leaf's score is multiplied by what it says."""
+    if isinstance(expression, Leaf):
+        weight = expression.weight * correction(expression) if correction is not None else expression.weight
+        return weighted(sequence(schema, expression), weight)
+    if isinstance(expression, Also):
+        wanted = [(Occur.Must, to_query(expression.wanted, schema, correction))]
+        if _is_every(expression.wanted):
+            wanted = _clauses(expression.wanted, schema, correction)
+        return Query.boolean_query([*wanted, *((Occur.Should, to_query(part, schema, correction)) for part in expression.more)])
+    if isinstance(expression, Best):
+        parts = [to_query(part, schema, correction) for part in expression.parts]
+        return parts[0] if len(parts) == 1 else Query.disjunction_max_query(parts, expression.tie)
+    if 1 < expression.least < len(expression.parts):
+        some = [(Occur.Should, to_query(part, schema, correction)) for part in expression.parts]
+        return Query.boolean_query(some, minimum_number_should_match=expression.least)
+    return Query.boolean_query(_clauses(expression, schema, correction))
+
+
+def score(expression: Expression, leaf: Callable[[Leaf], float | None]) -> float | None:
+    """What a page counts, given what it counts for each leaf; None: it does not match."""
+    if isinstance(expression, Leaf):
+        return leaf(expression)
+    if isinstance(expression, Also):
+        wanted = score(expression.wanted, leaf)
+        return None if wanted is None else wanted + sum(_scores(expression.more, leaf))
+    scores = _scores(expression.parts, leaf)
+    if isinstance(expression, Best):
+        return max(scores) + expression.tie * (sum(scores) - max(scores)) if scores else None
+    return sum(scores) if scores and len(scores) >= expression.least else None
+
+
+def sequence(schema: tantivy.Schema, leaf: Leaf) -> Query:
+    """One term, or several that follow each other (tantivy panics on a phrase of one)."""
+    if len(leaf.terms) == 1:
+        return Query.term_query(schema, leaf.field, leaf.terms[0], "freq")
+    return Query.phrase_query(schema, leaf.field, list(leaf.terms), leaf.slop)
+
+
+def weighted(query: Query, weight: float) -> Query:
+    return query if weight == 1.0 else Query.boost_query(query, weight)
+
+
+def _clauses(expression: Some, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None) -> list[tuple[Occur, Query]]:
+    occur = Occur.Must if _is_every(expression) else Occur.Should
+    return [(occur, to_query(part, schema, correction)) for part in expression.parts]
+
+
+def _is_every(expression: Expression) -> TypeGuard[Some]:
+    return isinstance(expression, Some) and expression.least >= len(expression.parts)
+
+
+def _scores(parts: Sequence[Expression], leaf: Callable[[Leaf], float | None]) -> list[float]:
+    return [found for found in (score(part, leaf) for part in parts) if found is not None]

@@ -1,0 +1,136 @@
+"""A copy of one shard that answers: kept by an engine on some machine, asked by whoever serves searches.
+
+A search asks it up to four times: what it knows of the words, which pages it finds, what they count exactly, and for the snippets of
+those that are shown. All four are answered from the generation that the first was answered from, whatever is published meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lycosa.core.errors import WorkError, WorkspaceError
+from lycosa.index import generation as generations
+from lycosa.index.copies import local_copy, remove_copies
+from lycosa.index.shards import Shard
+from lycosa.search.opened import Address, Found, OpenIndex, Question
+from lycosa.search.results import Hit
+from lycosa.search.statistics import ToldStatistics
+
+FOLLOW_S = 1.0
+KEPT = 3  # generations that stay open, for searches that began with them
+
+
+class GenerationGone(WorkError):
+    """A search took so long that the generation that it began with is closed: ask anew."""
+
+
+@dataclass(slots=True, frozen=True)
+class Description:
+    """What a replica has open. `generation` 0: nothing yet, for the reason in `problem` if there is one."""
+
+    shard: Shard
+    generation: int = 0
+    log_entry: int = 0
+    documents: int = 0
+    languages: dict[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+
+class Replica:
+    """One shard of the workspace at `location`. Its methods may be called side by side; all arguments and answers are picklable.
+
+    `copies` is a folder on this machine for its copy; "" reads the generations where they lie.
+    """
+
+    def __init__(self, location: str, shard: Shard, copies: str = "", follow_s: float = FOLLOW_S) -> None:
+        self._storage = generations.storage_of(location)
+        self._shard = shard
+        self._copies = Path(copies) / f"of-{shard.count}-{shard.number:04d}" if copies else None
+        self._open: OrderedDict[int, OpenIndex] = OrderedDict()
+        self._problem = ""
+        self._changing = threading.Lock()
+        self._ending = threading.Event()
+        self.follow()
+        threading.Thread(target=self._follow_on, args=(follow_s,), name="follow", daemon=True).start()
+
+    def describe(self) -> Description:
+        newest = self._newest()
+        if newest is None:
+            return Description(self._shard, problem=self._problem)
+        info = newest.info
+        return Description(self._shard, info.generation, info.log_entry, newest.documents, dict(info.languages), self._problem)
+
+    def statistics(self, question: Question) -> tuple[Description, ToldStatistics]:
+        """What this shard adds to the statistics of a query, and the generation to name in what is asked next."""
+        newest = self._newest()
+        if newest is None:
+            return self.describe(), ToldStatistics()
+        return self.describe_of(newest), newest.told(question)
+
+    def find(self, generation: int, question: Question, stage: float, limit: int, everywhere: ToldStatistics) -> Found:
+        """The first pages by scores that are about those of all shards together. Raises GenerationGone."""
+        if not generation:
+            return Found(0, [])
+        return self._of(generation).find(question, stage, limit, 0, everywhere)
+
+    def weigh(
+        self, generation: int, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics
+    ) -> list[float]:
+        """The exact scores of pages that were found. Raises GenerationGone."""
+        return self._of(generation).weigh(question, stage, addresses, everywhere)
+
+    def hits(self, generation: int, question: Question, found: Sequence[tuple[float, Address]]) -> list[Hit]:
+        """Pages with their snippets. Raises GenerationGone."""
+        return self._of(generation).hits(question, found)
+
+    def follow(self) -> bool:
+        """Open the newest generation if there is a newer one; True if so. A damaged one leaves the one before in service."""
+        with self._changing:
+            try:
+                numbers = generations.numbers(self._storage, self._shard.line)
+                if not numbers or (self._open and numbers[-1] == next(reversed(self._open))):
+                    return False
+                generation = generations.newest(self._storage, self._shard.line)
+                if generation is None:
+                    return False
+                if self._copies is not None:
+                    generation = local_copy(generation, self._copies)
+                opened = OpenIndex([generation])
+            except (WorkspaceError, OSError) as error:
+                self._problem = str(error)
+                return False
+            self._problem = ""
+            self._open[opened.number] = opened
+            while len(self._open) > KEPT:
+                self._open.popitem(last=False)
+            if self._copies is not None:
+                remove_copies(self._copies, opened.number)
+            return True
+
+    def close(self) -> None:
+        """Follow no longer."""
+        self._ending.set()
+
+    def describe_of(self, opened: OpenIndex) -> Description:
+        info = opened.info
+        return Description(self._shard, info.generation, info.log_entry, opened.documents, dict(info.languages), self._problem)
+
+    def _newest(self) -> OpenIndex | None:
+        with contextlib.suppress(StopIteration):
+            return self._open[next(reversed(self._open))]
+        return None
+
+    def _of(self, generation: int) -> OpenIndex:
+        opened = self._open.get(generation)
+        if opened is None:
+            raise GenerationGone(f"{self._shard}: generation {generation} is closed")
+        return opened
+
+    def _follow_on(self, every_s: float) -> None:
+        while not self._ending.wait(every_s):
+            self.follow()
