@@ -34,7 +34,6 @@ SETTLE_MS = 10_000
 """How long the first workers wait for those that are expected, before the partitions are dealt."""
 
 _NUMBERS = 10**9  # of answers in one epoch
-_USED_BACK = 2_000  # entries read again for what living claims committed before this coordinator's time
 
 
 @dataclass(slots=True)
@@ -93,7 +92,7 @@ class Coordinator:
         self.head = 0
         self.holders: dict[int, int] = {}
         self.ended = ""  # why all are told to stop: finished, max_pages, or what `stop` was given
-        self._read(self._state.refresh(), first=True)
+        self._read(self._state.refresh())
 
     # -- what workers and the engine say ------------------------------------------------------------------------------
 
@@ -165,6 +164,8 @@ class Coordinator:
 
     def tick(self) -> None:
         """Read the log on, and do what is due. Raises what reading the log raises; call it again."""
+        with self._lock:
+            self._grants.before_reading()
         entries = self._state.refresh()
         with self._lock:
             # Whoever is idle was so before this reading of the log: if it brought nothing new, nothing is under way.
@@ -174,14 +175,11 @@ class Coordinator:
                 self.ended = self.ended or "finished"
             self._advance(self._clock.monotonic_ms())
 
-    def _read(self, entries: Sequence[Entry], *, first: bool = False) -> None:
+    def _read(self, entries: Sequence[Entry]) -> None:
         state = self._state
         self.head, self.holders = state.head, dict(state.holders)
         if not self._grants:
             return
-        if first and state.holders:
-            start = max(min(state.holders.values()), state.head - _USED_BACK)
-            entries = [entry for number in range(start, state.head + 1) if (entry := state.log.read(number)) is not None]
         self._grants.read(entries, state.counters, state.holders)
         if self._grants.used_up() and self._ends:
             self.ended = self.ended or "max_pages"

@@ -66,15 +66,24 @@ class Grants:
         self._committed: Counter[str] = Counter()  # by collection
         self._used: dict[int, Counter[str]] = defaultdict(Counter)  # claim -> collection -> pages, as the log shows
         self._holders: Mapping[int, int] = {}
+        self._said: dict[int, Mapping[str, int]] = {}  # claim -> pages committed, as its worker said since the log was read
+        self._due: dict[int, Mapping[str, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._budgets)
+
+    def before_reading(self) -> None:
+        """The log is about to be read: what workers said up to now of their commits will be in it."""
+        self._due, self._said = self._said, {}
 
     def read(self, entries: Iterable[Entry], counters: Mapping[str, int], holders: Mapping[int, int]) -> None:
         """A newer view of the log: the entries that came, and all counters and holders behind them."""
         for entry in entries:
             if entry.kind == COMMIT:
                 self._used[entry.claim].update({name: entry.counters.get(budget.name, 0) for name, budget in self._budgets.items()})
+        for claim, said in self._due.items():  # this life may have come too late to see all of a claim's entries
+            self._used[claim].update({name: max(0, said.get(name, 0) - self._used[claim][name]) for name in self._budgets})
+        self._due = {}
         self._committed = Counter({name: counters.get(budget.name, 0) for name, budget in self._budgets.items()})
         self._holders = dict(holders)
         self._settle()
@@ -96,6 +105,7 @@ class Grants:
         grant.ready = grant.ready or ping.ready
         grant.hungry = not ping.idle and not ping.leaving
         grant.added = dict(ping.added)
+        self._said[ping.claim] = dict(ping.committed)
         self._settle()
 
     def end(self, claim: int) -> None:

@@ -38,6 +38,7 @@ class Ping:
     progress: Mapping[str, Any] = field(default_factory=dict)  # for people: as `lycosa.app.live` says of one worker
     heard: int = 0  # `Lease.heard`: the number of the answer by which it acts
     ready: bool = False  # its claim has taken up what earlier ones had archived in its partitions, as far as it ever will
+    committed: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim has committed (`Claim.counted`)
     leaving: bool = False  # it wants to end: it is told to stop, and gets nothing more
 
 

@@ -7,6 +7,7 @@ files which are on disk by then; before it nothing of them counts, after it all 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,6 +80,9 @@ class Claim:
         self.partitions = frozenset(entry.partitions)
         self.failed_before = failed_before
         """Claims in a row before this one that ended without a commit: from two on, parse in a child process."""
+        self.counted: Counter[str] = Counter()
+        """What this claim's commits have added to the log's counters."""
+        self._attempts: dict[str, int] = {}  # of its commits, and their entries
 
     def check(self) -> None:
         """Read the log on. Raises ClaimLost if a later claim outranks this one, or this worker was out of touch for days."""
@@ -150,10 +154,10 @@ class Claim:
             ClaimLost: a later claim outranks this one; nothing was committed.
             OSError: storage failed. The same call may be made again: it finds out whether the first one counted.
         """
-        for entry in self._read_on():
-            if entry.attempt == folder.attempt:
-                self._storage.settle(folder.relative)
-                return entry.number
+        self._read_on()
+        if folder.attempt in self._attempts:
+            self._storage.settle(folder.relative)
+            return self._attempts[folder.attempt]
         self.state.require(self.entry)
         increments = {name: count for name, count in (counters or {}).items() if count}
         filled = {table: buffer for table, buffer in buffers.items() if buffer.rows}
@@ -179,7 +183,9 @@ class Claim:
             applied=dict(applied or {}),
             counters=increments,
         )
-        number = append(self.state, draft).number
+        entry = append(self.state, draft)
+        number = entry.number
+        self._note(entry)
         self._storage.settle(folder.relative)
         for name in inbox:
             self._storage.remove(f"{INBOX}/{name}")
@@ -204,7 +210,13 @@ class Claim:
         for entry in entries:
             if entry.kind == PURGE:
                 self._storage.forget(entry.replaces)
+            self._note(entry)
         return entries
+
+    def _note(self, entry: Entry) -> None:
+        if entry.kind == COMMIT and entry.claim == self.entry and entry.attempt not in self._attempts:
+            self._attempts[entry.attempt] = entry.number
+            self.counted.update(entry.counters)
 
 
 def folder_numbers(name: str) -> tuple[int, int] | None:
