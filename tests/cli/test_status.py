@@ -114,3 +114,13 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(lycosa: Lycosa, w
         assert "nobody crawls here now" in said
     finally:
         storage.remove(CLUSTER)
+
+
+def test_partitions_are_chosen_once(lycosa: Lycosa, tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    assert lycosa("-w", root, "init", "--partitions", "8").code == 0
+    assert Workspace.open(root).partitions == 8
+    again = lycosa("-w", root, "init", "--partitions", "16", "--force")
+    assert again.code == 2
+    assert "8 partitions" in again.err
+    assert lycosa("-w", str(tmp_path / "x"), "init", "--partitions", "5000").code == 2
