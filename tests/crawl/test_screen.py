@@ -11,6 +11,7 @@ import pytest
 
 from lycosa.app.session import Session
 from lycosa.crawl import ledger as ledgers
+from lycosa.crawl import resume
 from lycosa.store.purge import exclude
 from lycosa.url import exclusions
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
@@ -127,7 +128,7 @@ def test_each_lexical_trap_is_refused_and_counted_by_its_name(serve: ServeWeb, r
 def test_pages_without_new_text_are_put_off_after_a_number_that_is_free(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledgers, "FREE_SUSPECTS", 20)
+    monkeypatch.setattr(resume, "FREE_SUSPECTS", 20)
     same = {f"/list/{number}.html": page(text="The same words on every page of a list.") for number in range(100)}
     other = {f"/essay/{number}.html": page(text=" ".join(f"w{number}x{word}" for word in range(60))) for number in range(10)}
     web = serve({"/index.html": page(*same, *other)} | same | other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,16 @@ from lycosa.app.ranking import RankerBeside, RankerHere
 from lycosa.archive.writer import crawl_info
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
+from lycosa.crawl.found import FoundReader
 from lycosa.crawl.inbox import Inbox
 from lycosa.crawl.ledger import Job, Ledger
+from lycosa.crawl.membership import Lease
 from lycosa.crawl.replay import replay
 from lycosa.crawl.resume import load, reconsider
 from lycosa.crawl.sandbox import ChildReader
 from lycosa.crawl.schedule import Ranker, Schedule
 from lycosa.crawl.screen import Excluded
+from lycosa.crawl.territory import HeldTables, Territory
 from lycosa.crawl.understand import Reader
 from lycosa.crawl.walk import find_again
 from lycosa.crawl.worker import Limits, Observer, Worker
@@ -28,6 +31,7 @@ from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
+from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
 from lycosa.url.exclusions import ExclusionFile
 from lycosa.url.normalise import normalise
@@ -44,6 +48,13 @@ _SHAPE = (
 )
 """Settings whose change may admit what was left out before."""
 
+SINCE = "unchanged_since"
+"""Stands in a collection's settings where several workers share the partitions: the log entry after which they were changed last.
+Whoever claims a partition that was claimed before that, and not since, walks its links again."""
+
+_WALK_SHARE = 4  # a walk over the stored links waits so many times as long as the last one took
+_FALLEN_KEPT = 100_000  # of a collection without a limit of depth, where the depth is a figure and no more
+
 
 @dataclass(slots=True)
 class Session:
@@ -58,6 +69,8 @@ class Session:
     tables: LiveTables
     changed: tuple[str, ...]  # collections whose stored links are to be walked again
     schedule: Schedule
+    found: FoundReader
+    _next_walk: int = 0  # monotonic
 
     def take_up(self) -> None:
         """Load what is committed, admit seeds and inbox, then replay what is only archived (a run may have died uncommitted).
@@ -73,12 +86,32 @@ class Session:
             ledger.seed(job.collection.name, job.seeds)
         self.worker.absorber.discovery.configured()
         self.inbox.admit()
+        ledger.linked = self.schedule.linked  # a link that another worker found meanwhile is news
+        self.found.apply(self.worker.commit_if_due)
+        ledger.linked = None
         self._replay()
         self.inbox.apply()
         if self.changed:
             self.worker.commit_now()  # what was replayed is then in the tables, as the walk over them wants it
             for name in self.changed:
                 find_again(ledger, self.tables, ledger.assignments[name], every_link=True)
+
+    def follow(self) -> int:
+        """Apply what others have found, and walk from what lies nearer while there is nothing else to do. For a worker that does not
+        hold all partitions, each second. Returns the log entry up to which all is applied.
+
+        Raises what `run` raises.
+        """
+        self.found.apply()
+        self.found.say()
+        now = self.worker.clock.monotonic_ms()
+        if now >= self._next_walk and self.worker.nothing_to_do(now):
+            self.walk_fallen()
+            self._next_walk = now + _WALK_SHARE * (self.worker.clock.monotonic_ms() - now)
+        for assignment in self.ledger.assignments.values():
+            if assignment.collection.depth is None and len(assignment.fallen) > _FALLEN_KEPT:
+                assignment.fallen.clear()
+        return self.found.read_to
 
     def walk_fallen(self) -> bool:
         """Walk the links of pages that turned out to lie nearer. True if there were any."""
@@ -101,14 +134,15 @@ class Session:
         if not orphans:
             return
         absorber = self.worker.absorber
+        every = LiveTables(self.workspace, self.claim.state)
         if self.claim.failed_before < CLAIMS_BEFORE_SANDBOX:
-            replay(absorber, orphans, self.tables, self.workspace.path, self.worker.commit_if_due)
+            replay(absorber, orphans, self.tables, self.workspace.path, self.worker.commit_if_due, every)
             return
         reader = absorber.understand
         assert isinstance(reader, Reader)
         with ChildReader(reader) as child:
             absorber.understand = child
-            replay(absorber, orphans, self.tables, self.workspace.path, self.worker.commit_if_due)
+            replay(absorber, orphans, self.tables, self.workspace.path, self.worker.commit_if_due, every)
         absorber.understand = reader
 
 
@@ -131,18 +165,40 @@ def open_session(
     tick: Callable[[], None] | None = None,
     fetcher: Fetcher | None = None,
     longest_wait_ms: int = 200,
+    partitions: Iterable[int] | None = None,
+    worker: str = "",
+    lease: Lease | None = None,
+    granted: Mapping[str, int] | None = None,
 ) -> Session:
-    """Claim all partitions for these collections, and build the worker. Nothing is fetched yet.
+    """Claim partitions for these collections, and build the worker. Nothing is fetched yet.
+
+    `partitions`: None claims all. Where it is given others may hold the rest: the worker hands on what it finds there, and reads what
+    they find for it; it is `forever`, for only all of them together know when a crawl has come to its end (`Worker.idle`). `worker`
+    names it in the log. `lease`: it fetches only while that holds, and adds no more pages than its answer grants this claim.
+    `granted`: without a lease, how many pages this claim may add by collection, in place of their budgets (`Worker.grant` raises it);
+    one that is missing has none.
 
     Raises:
         ConfigError: the exclusion list cannot be read, or a fetch setting is wrong: nothing was claimed.
+        UsageError: a partition that the workspace does not have.
     """
-    before = workspace.state().settings
-    settings = {job.collection.name: {**job.collection.model_dump(mode="json"), "seeds": list(job.seeds)} for job in jobs}
+    state = workspace.state()
+    before = state.settings
+    held = None if partitions is None else frozenset(partitions)
+    shared = held is not None
+    territory = Territory(workspace.partitions, held if held is not None and len(held) < workspace.partitions else None)
+    settings: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        settings[job.collection.name] = {**job.collection.model_dump(mode="json"), "seeds": list(job.seeds)}
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
     every_seed = [normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)]
     fetching = fetcher or CurlFetcher(config.fetch, AddressGuard(named_pair(seed) for seed in every_seed), clock)
-    claim = workspace.claim(f"{command}-{os.getpid()}", settings=settings, clock=clock)
+    if shared:
+        for name, chosen in settings.items():
+            same = name in before and not _shape_differs(before[name], chosen)
+            chosen[SINCE] = before[name].get(SINCE, 0) if same else state.head
+    claimed = _last_claims(state)
+    claim = workspace.claim(worker or f"{command}-{os.getpid()}", held, settings=settings, clock=clock)
     names = ", ".join(settings)
     ledger = Ledger(
         claim,
@@ -152,11 +208,12 @@ def open_session(
         partitions=workspace.partitions,
         clock=clock,
         info=crawl_info(config.fetch.user_agent, config.fetch.contact, names),
-        folder=workspace.storage.make_folder("run"),
+        folder=workspace.storage.scratch(),
         excluded=Excluded(file, workspace.domains, claim.state),
+        territory=territory,
     )
     in_real_time = isinstance(clock, SystemClock)
-    ranker: Ranker = RankerBeside(workspace.root, workspace.storage.make_folder("run")) if in_real_time else RankerHere(workspace)
+    ranker: Ranker = RankerBeside(workspace.root, workspace.storage.scratch()) if in_real_time else RankerHere(workspace)
     schedule = Schedule(ledger, ranker, config.run.rank_interval)
 
     def ticks() -> None:
@@ -164,21 +221,32 @@ def open_session(
         if tick is not None:
             tick()
 
-    worker = Worker(
+    working = Worker(
         ledger,
         config,
         fetcher=fetching,
         clock=clock,
         limits=limits or Limits(),
-        forever=forever,
+        forever=forever or shared,
         observer=observer,
         committed=committed,
         tick=ticks,
         longest_wait_ms=longest_wait_ms,
+        lease=lease,
+        follow=(lambda: session.follow()) if shared else None,
     )
-    changed = tuple(name for name, chosen in settings.items() if name in before and look_again(before[name], chosen))
-    tables = LiveTables(workspace, claim.state)
-    return Session(workspace, claim, ledger, worker, fetching, Inbox(claim, workspace.storage, ledger), tables, changed, schedule)
+    if lease is None and granted is not None:
+        working.grant(granted)
+    oldest = min((claimed[partition] for partition in claim.partitions if partition in claimed), default=claim.entry)
+    changed = tuple(
+        name for name, chosen in settings.items() if name in before and (look_again(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
+    )
+    tables = HeldTables(workspace, claim.state, territory)
+    inbox = Inbox(claim, workspace.storage, ledger)
+    found = FoundReader(ledger, working.absorber.discovery, inbox, claim, workspace.storage)
+    ledger.applied = found.applied
+    session = Session(workspace, claim, ledger, working, fetching, inbox, tables, changed, schedule, found)
+    return session
 
 
 def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:
@@ -187,4 +255,14 @@ def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:
     They may if the call is of another shape or the pages were parsed anew; and with a depth limit always, since a call that
     was killed or stopped may have known that a visited page lies nearer, and not yet have walked its links.
     """
-    return settings["depth"] is not None or REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)
+    return settings["depth"] is not None or _shape_differs(before, settings)
+
+
+def _shape_differs(before: dict[str, Any], settings: dict[str, Any]) -> bool:
+    return REPARSED in before or any(before.get(key) != settings[key] for key in _SHAPE)
+
+
+def _last_claims(state: LogState) -> dict[int, int]:
+    """The latest claim of each partition that was ever claimed."""
+    claims = sorted(state.claims.values(), key=lambda claim: claim.number)
+    return {partition: claim.number for claim in claims for partition in claim.partitions}

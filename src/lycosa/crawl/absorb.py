@@ -6,7 +6,7 @@ archive. Live exchanges and replayed ones take the same way.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from lycosa.archive.writer import RevisitTarget, payload_digest
 from lycosa.core.errors import Exclusion, FetchError, Refusal
 from lycosa.core.records import Exchange, UrlRow, UrlState, Visit, VisitKind
 from lycosa.crawl.budgets import is_held
-from lycosa.crawl.discovery import Discovery
+from lycosa.crawl.discovery import KINDS, Discovery
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.links import redirect_link
 from lycosa.crawl.outcome import Outcome, Verdict, judge
@@ -112,6 +112,26 @@ class Absorber:
         self.ledger.batch.archive(exchange, visit, replayed.revisit_of)
         self._count(visit)
         self.ledger.batch.add_visit(visit)
+
+    def overhear(self, exchange: Exchange, visit: Visit) -> None:
+        """Take in what an exchange of another worker's partitions says of URLs in ours; all else of it is that worker's to do."""
+        ledger = self.ledger
+        assignment = ledger.assignments[visit.collection]
+        gate, now_ms = assignment.gate, self._clock.now_ms()
+        operation = visit.kind if visit.kind in KINDS else ""
+        row = UrlRow(ledger.identifier.identify(exchange.url), visit.collection, visit.depth, operation, referrer=visit.referrer)
+        if visit.kind == VisitKind.ROBOTS or (not operation and gate.refuses(row) is not None):
+            return
+        headers = parse_head(exchange.response_head)
+        verdict = judge(exchange, headers, now_ms=now_ms, last_attempt=True)
+        before, gate.refused = gate.refused, Counter()  # its owner counts them
+        if verdict.outcome is Outcome.REDIRECT and not operation and visit.redirect_to and gate.here(visit.redirect_to):
+            gate.redirect(row, visit.redirect_to, now_ms)
+        elif verdict.outcome is Outcome.PAGE and not operation:
+            page = self.understand(exchange, headers).page
+            if page is not None and page.may_follow:
+                gate.follow(row, [link for link in page.links if gate.here(link.target)], now_ms)
+        gate.refused = before
 
     # -- pages --------------------------------------------------------------------------------------------------------
 
@@ -251,8 +271,8 @@ class Absorber:
             return
         # The hop after the last one that is allowed: known, so that it can be explained, and stopped.
         target = ledger.find(row.collection, ledger.identifier.identify(visit.redirect_to))
-        if target is not None and target.state == UrlState.KNOWN and target.redirects > ledger.config.fetch.max_redirects:
-            ledger.exclude(target, Exclusion.REDIRECT_LIMIT)
+        if target is not None:
+            ledger.stop_redirects(target)
 
     def _redirect_target(self, task: Task, verdict: Verdict) -> str:
         target = LinkResolver(task.identity.url).resolve(verdict.location)

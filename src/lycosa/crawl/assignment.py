@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass, field, replace
 
 from lycosa.core.config import Collection
+from lycosa.core.records import UrlId
 from lycosa.crawl.links import LinkGate
+from lycosa.crawl.screen import FREE_SUSPECTS
 from lycosa.frontier.change_rate import DEFAULT_PRIOR, RatePrior
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.politeness import Pace
@@ -16,8 +18,9 @@ from lycosa.frontier.recrawl import Policy, RecrawlRules
 @dataclass(slots=True)
 class Assignment:
     """`fallen`: visited URLs (url_key -> host_key) that turned out to lie at less depth; their stored links are walked again.
-    `pages` counts what it holds, for its budget; `suspects` what was fetched though it looked like a trap;
-    `in_flight` its fetches under way."""
+    `pages` counts what it holds, for its budget; `suspects` what was fetched though it looked like a trap, of `free_suspects`;
+    `in_flight` its fetches under way. `grant`: how many pages this claim may add (None: no coordinator says), `added`: how many
+    it has."""
 
     collection: Collection
     gate: LinkGate
@@ -25,13 +28,23 @@ class Assignment:
     pace: Pace
     pages: int = 0
     suspects: int = 0
+    free_suspects: int = FREE_SUSPECTS
     in_flight: int = 0
+    grant: int | None = None
+    added: int = 0
     fallen: dict[int, int] = field(default_factory=dict)
     prior: RatePrior = DEFAULT_PRIOR
 
     @property
     def name(self) -> str:
         return self.collection.name
+
+    def knows(self, identity: UrlId) -> bool:
+        """Whether a URL is known; one whose key another URL has is not."""
+        try:
+            return self.known.depth(identity) is not None
+        except KeyError:
+            return False
 
 
 def recrawl_rules(collection: Collection, threshold: float = 0.0, default_rate: float = 0.0) -> RecrawlRules:

@@ -13,6 +13,7 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
 from lycosa.store.claim import Claim, DataFolder
+from lycosa.store.rows import Row
 from lycosa.store.tables import Buffers
 from lycosa.url.keys import host_key
 
@@ -39,10 +40,18 @@ class Batch:
         self.text_bytes = 0
         self.orphans_used: list[str] = []
         self.inbox: list[str] = []
+        self.applied: dict[int, int] = {}  # partition -> entry up to which found rows are applied, here or in earlier batches
+        self.applied_due = False  # that is worth a commit of its own
 
     @property
     def empty(self) -> bool:
-        return not (self.exchanges or self._urls or self._hosts or self.orphans_used or self.inbox)
+        holds = self.exchanges or self._urls or self._hosts or self.orphans_used or self.inbox
+        return not (holds or self.applied_due or self.found_rows)
+
+    @property
+    def found_rows(self) -> int:
+        """URLs of partitions that others hold, which this batch hands on."""
+        return self._buffers.found.rows
 
     def archive(self, exchange: Exchange, visit: Visit, revisit_of: RevisitTarget | None = None) -> None:
         """Append to the open WARC; when this returns the exchange survives kill -9. Fills the visit's archive fields.
@@ -72,6 +81,10 @@ class Batch:
     def add_redirect(self, visit: Visit, link: Link) -> None:
         """A redirect is a link of its source, though its source has no page."""
         self._buffers.links.add_links(visit, [link])
+
+    def add_found(self, row: Row) -> None:
+        """Hand on a URL of a partition that another worker holds (`lycosa.store.rows.found_row`)."""
+        self._buffers.found.add(row)
 
     def change_url(self, row: UrlRow) -> None:
         """The row stands in the commit as it is when the batch is cut."""
@@ -108,12 +121,16 @@ class Batch:
             self._domains[domain] = row
 
     def cut(self) -> None:
-        """Fix the rows of URLs and hosts as they are now: what changes later belongs to the next batch."""
+        """Fix the rows of URLs and hosts as they are now: what changes later belongs to the next batch.
+
+        A host of another worker's partition, which a robots.txt was redirected to, has its row there.
+        """
         for of_host in self._urls.values():
             for url in of_host.values():
                 self._buffers.add_url(url)
         for host in (*self._hosts.values(), *self._domains.values()):
-            self._buffers.add_host(host)
+            if host.partition in self._claim.partitions:
+                self._buffers.add_host(host)
 
     def commit(self) -> int:
         """Write everything, then the log entry; its number. Call `cut` first; may run beside the next batch.
@@ -135,6 +152,7 @@ class Batch:
             cdxj=cdxj,
             orphans_used=tuple(self.orphans_used),
             inbox=tuple(self.inbox),
+            applied=self.applied,
             counters=self.counters,
         )
 

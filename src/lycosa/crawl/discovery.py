@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Link, LinkKind, UrlId, UrlRow, UrlState, Visit, VisitKind, operation_key
+from lycosa.crawl.abroad import Way
 from lycosa.crawl.ledger import Ledger
 from lycosa.fetch.decode import Headers, decode_with
 from lycosa.page.sitemap import read_sitemap, speaks_for
@@ -58,7 +59,9 @@ class Discovery:
         """
         for name, assignment in self._ledger.assignments.items():
             for url in assignment.collection.feed_urls:
-                self._admit(name, self._ledger.identifier.identify(normalise(url)), FEED, "", 0)
+                identity = self._ledger.identifier.identify(normalise(url))
+                if assignment.gate.holds(identity):  # every worker has the configuration
+                    self._admit(name, identity, FEED, "", 0)
 
     def from_robots(self, origin: str, sitemaps: Iterable[str]) -> None:
         """Admit the sitemaps that an origin's robots.txt names, for each collection that takes URLs of the origin."""
@@ -105,8 +108,11 @@ class Discovery:
             if row.operation == SITEMAP and not speaks_for(row.id.url, entry.url, named_by):
                 gate.refused["foreign_sitemap"] += 1
                 continue
-            if not gate.admit(entry.url, row.depth + 1, now_ms, referrer=row.id.url) and entry.last_modified_at:
-                claims[ledger.identifier.identify(entry.url)] = entry.last_modified_at
+            modified_at = entry.last_modified_at or 0
+            if gate.admit(entry.url, row.depth + 1, now_ms, referrer=row.id.url, kind=row.operation, modified_at=modified_at):
+                continue
+            if modified_at and gate.holds(identity := ledger.identifier.identify(entry.url)):
+                claims[identity] = modified_at
         self._follow_index(row, [each.url for each in sitemap.sitemaps if speaks_for(row.id.url, each.url, named_by)])
         visit.links_count = len(sitemap.entries) + len(sitemap.sitemaps)
         visit.changed = gate.admitted_count > before
@@ -120,6 +126,10 @@ class Discovery:
         elif row.operation == SITEMAP or not row.referrer or gate.takes(target):
             identity = self._ledger.identifier.identify(target)
             self._admit(row.collection, identity, row.operation, row.referrer, row.depth, row.redirects + 1)
+
+    def receive(self, name: str, identity: UrlId, operation: str, way: Way, depth: int) -> bool:
+        """Admit a sitemap or feed that another worker found: whether it is new."""
+        return self._admit(name, identity, operation, way.referrer, depth, way.redirects)
 
     def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
         """Admit the sitemaps that an index names; however it goes on, their number ends."""
@@ -160,7 +170,10 @@ class Discovery:
     def _admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0) -> bool:
         """A row for a sitemap or feed, unless there is one: whether it is new. `hops`: the indexes and redirects above it."""
         ledger = self._ledger
-        known = ledger.assignments[name].known
+        gate, known = ledger.assignments[name].gate, ledger.assignments[name].known
+        if gate.abroad is not None and not gate.holds(identity):
+            way = Way(referrer, hops, kind=operation, priority=1.0)
+            return gate.abroad.send(identity, depth, ledger.clock.now_ms(), way, operation)
         as_key = identity._replace(url_key=operation_key(identity.url_key, operation))
         try:
             if known.depth(as_key) is not None:

@@ -13,11 +13,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from xxhash import xxh3_64_intdigest
+
 from lycosa.core.errors import UrlError
 from lycosa.core.records import UrlId, UrlRow, UrlState
+from lycosa.crawl.abroad import INBOX_LINK, Way
 from lycosa.crawl.ledger import Ledger
 from lycosa.store.claim import INBOX, Claim
-from lycosa.store.storage import LocalStorage
+from lycosa.store.storage import Storage
 
 MAX_FILE_BYTES = 16 * 2**20
 
@@ -39,7 +42,7 @@ class Submission(NamedTuple):
 class Inbox:
     """Applies what lies in the inbox of a workspace."""
 
-    def __init__(self, claim: Claim, storage: LocalStorage, ledger: Ledger) -> None:
+    def __init__(self, claim: Claim, storage: Storage, ledger: Ledger) -> None:
         self._claim = claim
         self._storage = storage
         self._ledger = ledger
@@ -47,7 +50,7 @@ class Inbox:
 
     def admit(self) -> None:
         """Admit the new URLs of what waits, before replay: an earlier worker may have fetched some of them and died."""
-        for name in self._claim.inbox():
+        for name in self._names():
             found = self._read(name)
             if found is None or found.collection not in self._ledger.assignments:
                 continue
@@ -59,7 +62,7 @@ class Inbox:
     def apply(self) -> int:
         """Take in what has arrived. Returns how many URLs were admitted or made due; unusable ones are counted as refused."""
         applied = 0
-        for name in self._claim.inbox():
+        for name in self._names():
             if name in self._settled:
                 continue
             found = self._read(name)
@@ -75,6 +78,11 @@ class Inbox:
                 applied += self._submit(found)
             self._ledger.batch.inbox.append(name)
         return applied
+
+    def _names(self) -> list[str]:
+        """The files that are this worker's to apply: a file belongs to a partition, by its name."""
+        territory = self._ledger.territory
+        return [name for name in self._claim.inbox() if territory.holds(partition_of(name, territory.total))]
 
     def _read(self, name: str) -> Submission | None:
         """None for a file that is none of ours."""
@@ -114,13 +122,21 @@ class Inbox:
             except UrlError as error:
                 gate.refused[error.reason] += 1
                 continue
-            if gate.admitted_count == before:
-                row = self._row(found.collection, identity)
-                if row is None or not self._is_new(row, found.submitted_at):
-                    continue
-                ledger.make_due(row)
+            if gate.abroad is not None and not gate.holds(identity):
+                way = Way(kind=INBOX_LINK, first_seen_at=found.submitted_at)
+                gate.abroad.send(identity, 0, ledger.clock.now_ms(), way)
+            elif gate.admitted_count == before and not self.renew(found.collection, identity, found.submitted_at):
+                continue
             applied += 1
         return applied
+
+    def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
+        """A known URL was submitted: it is due, unless that says nothing new. Whether it is."""
+        row = self._row(collection, identity)
+        if row is None or not self._is_new(row, submitted_at):
+            return False
+        self._ledger.make_due(row)
+        return True
 
     def _row(self, collection: str, identity: UrlId) -> UrlRow | None:
         ledger = self._ledger
@@ -132,6 +148,11 @@ class Inbox:
         if row.state == UrlState.KNOWN:
             return row.not_before > self._ledger.clock.now_ms() and row.state_at <= submitted_at
         return row.visited_at <= submitted_at
+
+
+def partition_of(name: str, partitions: int) -> int:
+    """The partition whose owner applies an inbox file of that name."""
+    return xxh3_64_intdigest(name.encode()) % partitions
 
 
 def submission(collection: str, urls: Iterable[str], submitted_at: str) -> bytes:

@@ -12,21 +12,25 @@ from dataclasses import dataclass
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Collection, Config
+from lycosa.core.errors import Exclusion
 from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
+from lycosa.crawl.abroad import Abroad
 from lycosa.crawl.assignment import Assignment, recrawl_rules
 from lycosa.crawl.batch import Batch
 from lycosa.crawl.budgets import PageBudgets, is_held
 from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.robots import RobotsKeeper
-from lycosa.crawl.screen import FREE_SUSPECTS, PUT_OFF_MS, Excluded, Screen, TrapKeeper
+from lycosa.crawl.screen import PUT_OFF_MS, Excluded, Screen, TrapKeeper
+from lycosa.crawl.territory import Territory
 from lycosa.frontier.change_rate import ClaimTrust, claim_weight, silence_weight
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.frontier import Frontier, HostQueue, Order
+from lycosa.frontier.heads import Pending
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.politeness import Pace
-from lycosa.frontier.reserve import Pending, Reserve
+from lycosa.frontier.reserve import Reserve
 from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.claim import Claim
 from lycosa.url.domain import Domains
@@ -41,6 +45,11 @@ LEAST_CLAIM = 0.15
 
 WAIT = "wait"
 """`Ledger.held`: it is not known yet whether the URL may be fetched."""
+
+AWAIT_GRANT = "grant"
+"""`Ledger.held`: the coordinator has granted no more pages; it may do so any moment."""
+
+_RESENT_SHARE = 4  # of the age at which a linked page is fetched again: so often its owner hears of the same link
 
 
 @dataclass(slots=True)
@@ -88,12 +97,15 @@ class Ledger:
         info: dict[str, str],
         folder: str | None = None,
         excluded: Excluded | None = None,
+        territory: Territory | None = None,
     ) -> None:
-        """`folder`: where what would outgrow memory is kept, in files without names; None: in memory."""
+        """`folder`: where what would outgrow memory is kept, in files without names; None: in memory. `territory`: the partitions
+        of the claim; None: all there are."""
         settings = config.crawl
         collections = [job.collection for job in jobs]
         orders = {each.name: Order(STRATEGIES[each.strategy], each.priority) for each in collections}
         self.config = config
+        self.territory = territory or Territory(partitions)
         self._folder = folder
         self.clock = clock
         self.domains = domains
@@ -106,9 +118,11 @@ class Ledger:
             active_hosts=settings.active_hosts,
             waiting_urls=settings.waiting_urls,
             least_pause_ms=max(each.delay for each in collections),
-            succeeds=len(claim.state.claims) > 1,
+            succeeds=any(
+                each.number != claim.entry and not each.partitions.isdisjoint(claim.partitions) for each in claim.state.claims.values()
+            ),
             clock=clock,
-            pending=Pending(self.pending_urls, self.pending_host),
+            pending=Pending(self.pending_urls, self.pending_host, self.pending_beside),
             depth=self._known_depth,
             in_flight=self._is_in_flight,
         )
@@ -124,7 +138,9 @@ class Ledger:
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
         self.unfinished: Callable[[], bool] = lambda: False  # asked before a crawl ends: whether something may still become due
         self.linked: Callable[[str, UrlId], None] | None = None  # told of links to known URLs, where they may make them due
+        self.applied: Callable[[], dict[int, int]] = dict  # up to which entry found rows are applied, by partition, for the next commit
         self._claim = claim
+        self.claim_number, self.claimed_partitions = claim.entry, claim.partitions
         self._info = info
         self.jobs = tuple(jobs)
         self.assignments = {job.collection.name: self._assignment(job) for job in jobs}
@@ -133,6 +149,11 @@ class Ledger:
         name = job.collection.name
         known = KnownUrls(self._folder)
         listens = job.collection.recrawl == "age" and "on_link" in job.collection.recrawl_triggers
+        screen = Screen(job.collection, self.excluded, self.clock)
+        abroad = None
+        if self.territory.held is not None:
+            again_ms = job.collection.max_age // _RESENT_SHARE if listens else None
+            abroad = Abroad(name, self.territory.held, put=lambda row: self.batch.add_found(row), screen=screen.text, again_ms=again_ms)
         gate = LinkGate(
             job.collection,
             job.seeds,
@@ -142,7 +163,8 @@ class Ledger:
             admitted=self._url_admitted,
             risen=lambda identity, depth: self._url_rose(name, identity, depth),
             linked=(lambda identity, source: self._url_linked(name, identity, source)) if listens else None,
-            screen=Screen(job.collection, self.excluded, self.clock),
+            screen=screen,
+            abroad=abroad,
         )
         return Assignment(job.collection, gate, known, Pace.of(job.collection, job.collection.backoff))
 
@@ -167,6 +189,7 @@ class Ledger:
         if not batch.empty:
             self.batch = Batch(self._claim, self._info)
             self.cut = batch
+            batch.applied = self.applied()
             batch.cut()
         return batch
 
@@ -192,6 +215,14 @@ class Ledger:
         if self.cut is not None:
             yield from self.cut.urls_of(host_key)
         yield from self.batch.urls_of(host_key)
+
+    def pending_beside(self, row: UrlRow, collection: str) -> UrlRow | None:
+        """The row that a URL has in another collection, if the tables do not show it yet."""
+        for batch in (self.batch, self.cut):
+            other = batch.url(row.id.host_key, collection, row.operation, row.id.url_key) if batch is not None else None
+            if other is not None:
+                return other
+        return None
 
     def pending_host(self, host_key: int) -> HostRow | None:
         """The row of a host, if the tables do not show it yet."""
@@ -244,6 +275,11 @@ class Ledger:
         self.frontier.remove(row.collection, row.id.host_key, row.key)
         self.settle(row, UrlState.EXCLUDED, reason)
 
+    def stop_redirects(self, row: UrlRow) -> None:
+        """The hop after the last one that is allowed is known, so that it can be explained, and stopped."""
+        if row.state == UrlState.KNOWN and row.redirects > self.config.fetch.max_redirects:
+            self.exclude(row, Exclusion.REDIRECT_LIMIT)
+
     def find(self, collection: str, identity: UrlId, operation: str = "") -> UrlRow | None:
         """The row of a URL, if it is at hand: in a head, in flight, or in a batch. Not what only the tables hold."""
         key = operation_key(identity.url_key, operation)
@@ -267,7 +303,10 @@ class Ledger:
         host = self.frontier.hosts[row.id.host_key].row
         assignment = self.assignments[row.collection]
         collection = assignment.collection
-        if collection.max_pages is not None and not (is_held(row) or row.operation):
+        if assignment.grant is not None:
+            if self._may_add(row) and not self._granted(assignment):
+                return AWAIT_GRANT
+        elif collection.max_pages is not None and not (is_held(row) or row.operation):
             if assignment.pages >= collection.max_pages:
                 return "budget"
             if assignment.pages + assignment.in_flight >= collection.max_pages and any(map(self._may_add, self._flying())):
@@ -280,13 +319,18 @@ class Ledger:
         rule = self.traps.holds(host, row.id.url)
         if not rule:
             return ""
-        if assignment.suspects < FREE_SUSPECTS and assignment.gate.is_named(row.id.url):
+        if assignment.suspects < assignment.free_suspects and assignment.gate.is_named(row.id.url):
             assignment.suspects += 1
             self.batch.counters[f"suspects.{row.collection}"] += 1
             return ""
         self.traps.count(host, rule)
         self.batch.change_host(host)
         return f"trap_{rule}"
+
+    def _granted(self, assignment: Assignment) -> bool:
+        """Whether one page more may be fetched, should all that is under way become pages."""
+        left = (assignment.grant or 0) - assignment.added
+        return left > assignment.in_flight or left > sum(row.collection == assignment.name and self._may_add(row) for row in self._flying())
 
     def _may_add(self, row: UrlRow) -> bool:
         return not (is_held(row) or row.operation)
@@ -307,11 +351,15 @@ class Ledger:
         host.pages += 1
         self.batch.counters[f"pages.{row.collection}"] += 1
         self.assignments[row.collection].pages += 1
+        self.assignments[row.collection].added += 1
         self.budgets.count(row, host)
 
     def give_back(self, task: Task, now: int) -> None:
         """We interrupted it: the URL waits again, nothing is recorded, the host still counts as fetched."""
-        self.in_flight.pop(task.key, None)
+        if not task.rows:
+            self.urgent.append(task)  # its host is held until there is an answer
+        else:
+            self.in_flight.pop(task.key, None)
         pause = 0
         for row in task.rows:
             self.frontier.add(row)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from lycosa.core.config import Collection
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.core.records import FOLLOWED_KINDS, Link, LinkKind, UrlId, UrlRow
+from lycosa.crawl.abroad import INBOX_LINK, Abroad, Way
 from lycosa.crawl.screen import Screened
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.reach import Reach
@@ -22,8 +23,9 @@ from lycosa.url.rules import Rules
 from lycosa.url.scope import Admission
 from lycosa.url.traps import without_session
 
-_CACHED_LINKS = 100_000
+_CACHED_LINKS = 50_000  # 280 bytes each
 _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
+_NAMED = Way()
 
 
 class LinkGate:
@@ -32,6 +34,7 @@ class LinkGate:
     `admitted` is called with every new row, `risen` with a known URL that turns out to lie at less depth than was thought,
     `linked` (if given) with a known URL that another link leads to, and the page that holds the link. `screen` (if given)
     is asked about each new link: whether it is refused (a trap, something that cannot be indexed), and what to take instead.
+    `abroad` (if given) hands on what lies in partitions that other workers hold; nothing else is done with it here.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class LinkGate:
         risen: Callable[[UrlId, int], None],
         linked: Callable[[UrlId, str], None] | None = None,
         screen: Callable[[str], Screened] | None = None,
+        abroad: Abroad | None = None,
     ) -> None:
         self._collection = collection
         self._rules = Rules(collection)
@@ -56,6 +60,7 @@ class LinkGate:
         self._risen = risen
         self._linked = linked
         self._screen = screen
+        self.abroad = abroad
         self._verdicts: dict[str, int | str] = {}
         self.depth_limit = collection.depth
         self.reach: Reach | None = None  # what a visited page within it leads to is within it too
@@ -63,7 +68,8 @@ class LinkGate:
         self.refused: Counter[str] = Counter()
 
     def seed(self, url: str, now_ms: int) -> UrlId:
-        """Admit a URL that the operator named, at depth 0. `allow` and `deny` are for links: a seed may be a hub outside them.
+        """Admit a URL that the operator named, at depth 0, if its partition is held here (it is nobody's to hand on: every worker has
+        the seeds). `allow` and `deny` are for links: a seed may be a hub outside them.
 
         Raises:
             UrlError: it cannot be used.
@@ -72,10 +78,18 @@ class LinkGate:
         reason = self._admission.refuse(identity.url)
         if reason is not None and reason is not Refusal.PATTERN:
             raise UrlError(reason, url)
-        refusal = self._enter(identity, 0, now_ms, referrer="", redirects=0, redirect_from="")
+        refusal = self._enter(identity, 0, now_ms, _NAMED) if self.holds(identity) else None
         if refusal is not None:
             raise UrlError(Refusal(refusal), url)
         return identity
+
+    def holds(self, identity: UrlId) -> bool:
+        """Whether a URL's partition is held here."""
+        return self.abroad is None or self.abroad.holds(identity.partition)
+
+    def here(self, target: str) -> bool:
+        """Whether a link leads, as the collection's rules write it, to a partition that is held here."""
+        return self.abroad is None or self.abroad.holds(self._identifier.identify(self._rules.apply(target)).partition)
 
     def follow(self, source: UrlRow, links: Iterable[Link], now_ms: int) -> None:
         """Admit what the links of a visited page lead to, one deeper than the page."""
@@ -85,7 +99,7 @@ class LinkGate:
         verdicts = self._verdicts
         depth = source.depth + 1
         heed_nofollow = self._collection.respect_nofollow
-        for target, _, rel, kind, _ in links:
+        for target, anchor, rel, kind, _ in links:
             if kind not in _FOLLOWED:
                 continue
             if rel and heed_nofollow and "nofollow" in rel:
@@ -93,11 +107,11 @@ class LinkGate:
                 continue
             verdict = verdicts.get(target)
             if verdict is None:
-                self.admit(target, depth, now_ms, referrer=source.id.url)
+                self.admit(target, depth, now_ms, referrer=source.id.url, anchor=anchor, kind=kind)
             elif isinstance(verdict, str):
                 self.refused[verdict] += 1
             elif depth < verdict or self._linked is not None:
-                self.admit(target, depth, now_ms, referrer=source.id.url)
+                self.admit(target, depth, now_ms, referrer=source.id.url, anchor=anchor, kind=kind)
 
     def redirect(self, source: UrlRow, target: str, now_ms: int) -> str:
         """Admit the target of a redirect, at the source's own depth."""
@@ -110,10 +124,26 @@ class LinkGate:
             referrer=source.id.url,
             redirects=source.redirects + 1,
             redirect_from=source.redirect_from or source.id.url,
+            kind=LinkKind.REDIRECT,
         )
 
-    def admit(self, target: str, depth: int, now_ms: int, *, referrer: str, redirects: int = 0, redirect_from: str = "") -> str:
-        """Admit one normalised URL ("" if it is, or was, known), or count why not: the reason."""
+    def admit(
+        self,
+        target: str,
+        depth: int,
+        now_ms: int,
+        *,
+        referrer: str,
+        redirects: int = 0,
+        redirect_from: str = "",
+        anchor: str = "",
+        kind: str = "",
+        modified_at: int = 0,
+    ) -> str:
+        """Admit one normalised URL ("" if it is, or was, known, or is handed on), or count why not: the reason.
+
+        `anchor`, `kind` and `modified_at` (ms since 1970, as a list says; 0: nothing) are told to the owner of another partition.
+        """
         if len(self._verdicts) >= _CACHED_LINKS:
             self._verdicts.clear()
         url = self._rules.apply(target)
@@ -122,15 +152,27 @@ class LinkGate:
             if self.depth_limit is not None and depth > self.depth_limit:
                 self.refused[Refusal.DEPTH] += 1  # not cached: another page may lead there at less depth
                 return Refusal.DEPTH
-            refusal = self._enter(
-                self._identifier.identify(url), depth, now_ms, referrer=referrer, redirects=redirects, redirect_from=redirect_from
-            )
+            way = Way(referrer, redirects, redirect_from, anchor, kind, modified_at)
+            refusal = self._enter(self._identifier.identify(url), depth, now_ms, way)
         if refusal is not None:
             self.refused[refusal] += 1
             self._verdicts[target] = refusal
             return refusal
         self._verdicts[target] = depth
         return ""
+
+    def receive(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> str:
+        """Admit a URL that another worker found, under today's settings of this one; the reason why not, or ""."""
+        refusal: str | None = self._admission.refuse(identity.url)
+        if refusal is Refusal.PATTERN and way.kind == INBOX_LINK:
+            refusal = None
+        if refusal is None and self.depth_limit is not None and depth > self.depth_limit:
+            refusal = Refusal.DEPTH
+        if refusal is None:
+            refusal = self._enter(identity, depth, now_ms, way)
+        if refusal is not None:
+            self.refused[refusal] += 1
+        return refusal or ""
 
     def extend(self, source_key: int, targets: Iterable[str], step: int) -> list[UrlId]:
         """With a `reach`: note what a URL within it leads to, `step` links on. Returns what is reached now, or by a shorter way."""
@@ -181,18 +223,17 @@ class LinkGate:
             return Refusal.DEPTH
         return refusal
 
-    def _enter(self, identity: UrlId, depth: int, now_ms: int, *, referrer: str, redirects: int, redirect_from: str) -> str | None:
+    def _enter(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> str | None:
+        if self.abroad is not None and not self.abroad.holds(identity.partition):
+            return self._hand_on(self.abroad, identity, depth, now_ms, way)
         try:
             before = self._known.depth(identity)
         except KeyError:
             return Refusal.KEY_COLLISION
         if before is None:
             reason, instead = self._screen(identity.url) if self._screen is not None and depth else ("", "")
-            if instead and not (redirects and instead == referrer):  # a page that redirects to itself with a session has no other URL
-                self.refused[reason] += 1
-                return self._admission.refuse(instead) or self._enter(
-                    self._identifier.identify(instead), depth, now_ms, referrer=referrer, redirects=redirects, redirect_from=redirect_from
-                )
+            if instead and not _leads_back(instead, way):
+                return self._enter_instead(reason, instead, depth, now_ms, way)
             if reason and not instead:
                 return reason
             self._known.put(identity, depth)
@@ -201,10 +242,11 @@ class LinkGate:
                 self._collection.name,
                 depth,
                 state_at=now_ms,
-                first_seen_at=now_ms,
-                referrer=referrer,
-                redirects=redirects,
-                redirect_from=redirect_from,
+                first_seen_at=way.first_seen_at or now_ms,
+                referrer=way.referrer,
+                redirects=way.redirects,
+                redirect_from=way.redirect_from,
+                priority=way.priority,
             )
             self.admitted_count += 1
             self._admitted(row)
@@ -213,8 +255,29 @@ class LinkGate:
             self._known.put(identity, depth)
             self._risen(identity, depth)
         if self._linked is not None:
-            self._linked(identity, referrer)
+            self._linked(identity, way.referrer)
         return None
+
+    def _enter_instead(self, reason: str, instead: str, depth: int, now_ms: int, way: Way) -> str | None:
+        """The page is to be had under another URL: count why, and take that one."""
+        self.refused[reason] += 1
+        return self._admission.refuse(instead) or self._enter(self._identifier.identify(instead), depth, now_ms, way)
+
+    def _hand_on(self, abroad: Abroad, identity: UrlId, depth: int, now_ms: int, way: Way) -> str | None:
+        """A URL of another worker's partition: screened by its text, then a found row. Its owner knows whether it is new."""
+        if depth and not abroad.was_sent(identity):
+            reason, instead = abroad.screen(identity.url)
+            if instead and not _leads_back(instead, way):
+                return self._enter_instead(reason, instead, depth, now_ms, way)
+            if reason and not instead:
+                return reason
+        self.admitted_count += abroad.send(identity, depth, now_ms, way)
+        return None
+
+
+def _leads_back(instead: str, way: Way) -> bool:
+    """A page that redirects to itself with a session has no other URL."""
+    return way.redirects > 0 and instead == way.referrer
 
 
 def redirect_link(location: str) -> Link:

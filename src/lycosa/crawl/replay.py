@@ -1,8 +1,9 @@
 """Replay: what an earlier worker had archived but not committed is understood again, without fetching.
 
 Exchanges come in the order in which they were made, so every page is known (found by a page before it, or committed) when
-its exchange is read. Their records are copied into this worker's own WARC with their record ids; today's scope and robots
-apply; the commit names the orphans used.
+its exchange is read. Where a claim's partitions went to several workers, each replays its own share, and of the others' share it
+only listens to what leads to its own: the page that names a URL may be theirs. Records are copied into this worker's own WARC with
+their record ids; today's scope and robots apply; the commit names the orphans used.
 """
 
 from __future__ import annotations
@@ -34,30 +35,41 @@ class Report:
     absorbed: int = 0
     already_committed: int = 0
     not_admitted: int = 0  # out of today's scope, or no longer known
+    others: int = 0  # of partitions that are not held
 
 
 def replay(
-    absorber: Absorber, orphans: Iterable[Orphan], tables: LiveTables, locate: Callable[[str], str], commit_if_due: Callable[[], None]
+    absorber: Absorber,
+    orphans: Iterable[Orphan],
+    tables: LiveTables,
+    locate: Callable[[str], str],
+    commit_if_due: Callable[[], None],
+    every: LiveTables | None = None,
 ) -> Report:
     """Absorb what orphaned WARCs hold. A torn tail is ignored; ids that were seen already are skipped.
 
-    `locate` gives the absolute path of a workspace-relative one; `commit_if_due` is called after each exchange, so that memory
-    stays bounded.
+    `tables` are those of the partitions that are held, `every` those of all (None: `tables` are). `locate` gives the absolute path of
+    a workspace-relative one; `commit_if_due` is called after each exchange, so that memory stays bounded.
 
     Raises:
         ArchiveError: an orphan is not a WARC, or is damaged before its end.
     """
     ledger = absorber.ledger
+    every = every or tables
     report = Report()
     seen: set[str] = set()
     for orphan in orphans:
         foreign = False
-        stored_rows = _Stored(ledger, tables, locate(orphan.path))
+        stored_rows = _Stored(ledger, tables, every, locate(orphan.path))
         seen |= stored_rows.committed
         for stored in read_exchanges(locate(orphan.path), relative_path=orphan.path):
             report.exchanges += 1
             if stored.visit.collection not in ledger.assignments:
                 foreign = True  # stays in the orphan until a crawl of its own collection takes it up
+                continue
+            if not ledger.territory.holds(_partition(ledger, stored)):
+                report.others += 1
+                absorber.overhear(stored.exchange, stored.visit)
                 continue
             if stored.visit.record_id in seen:
                 report.already_committed += 1
@@ -77,14 +89,19 @@ def replay(
 class _Stored:
     """What the tables hold of the exchanges of one orphan: the ids that are committed, and the rows of their URLs."""
 
-    def __init__(self, ledger: Ledger, tables: LiveTables, path: str) -> None:
+    def __init__(self, ledger: Ledger, tables: LiveTables, every: LiveTables, path: str) -> None:
         ids = []
         keys = set()
+        partitions: set[int] = set()
         for stored in read_exchanges(path):
+            if not ledger.territory.holds(_partition(ledger, stored)):
+                continue
             ids.append(stored.visit.record_id)
             keys.add(stored.visit.url_key)
+            partitions.add(ledger.identifier.identify(stored.exchange.url).partition)
         wanted = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
-        committed = tables.scan("visits").join(wanted, on="record_id", how="semi").select("record_id").collect()
+        visits = every.scan("visits").filter(pl.col("partition").is_in(sorted(partitions)))  # a redirected robots.txt lies elsewhere
+        committed = visits.join(wanted, on="record_id", how="semi").select("record_id").collect()
         self.committed = set(committed["record_id"])  # an earlier replay was itself killed after a commit
         rows = tables.scan("urls").join(pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64}), on="url_key", how="semi")
         self._rows: dict[tuple[str, int], UrlRow] = {}
@@ -106,6 +123,13 @@ class _Stored:
             if row is not None:
                 found[name] = row
         return found
+
+
+def _partition(ledger: Ledger, stored: StoredExchange) -> int:
+    """Whose exchange it is: the URL's, or of a robots.txt the origin's, wherever that was redirected to."""
+    visit = stored.visit
+    url = f"{visit.referrer}/" if visit.kind == VisitKind.ROBOTS and visit.referrer else stored.exchange.url
+    return ledger.identifier.identify(url).partition
 
 
 def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool:

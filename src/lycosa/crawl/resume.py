@@ -5,6 +5,7 @@ Only the owner of the partitions calls this, after its claim and before it repla
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,10 +18,13 @@ from lycosa.core.errors import Exclusion
 from lycosa.core.records import UrlRow, UrlState, operation_mask
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.ledger import Ledger
+from lycosa.crawl.screen import FREE_SUSPECTS
+from lycosa.crawl.territory import Territory
 from lycosa.frontier.reserve import Shelves
 from lycosa.frontier.shelf import Shelf
 from lycosa.store.live import LiveTables
 from lycosa.store.rows import url_record
+from lycosa.store.state import LogState
 from lycosa.url.scope import hostname
 
 _RECONSIDERED = (Exclusion.SCOPE, Exclusion.DEPTH, Exclusion.ADDRESS)
@@ -35,13 +39,25 @@ class Resumed:
     hosts: int
 
 
+@dataclass(slots=True, frozen=True)
+class HeldShelves(Shelves):
+    """The shelves of a worker that may hold some of the partitions."""
+
+    territory: Territory
+
+    def refresh(self, state: LogState) -> None:
+        self.urls.refresh(self.territory.files(state, "urls"))
+        self.hosts.refresh(self.territory.files(state, "hosts"))
+
+
 def load(ledger: Ledger, tables: LiveTables, path: Callable[[str], str]) -> Resumed:
     """Fill what the ledger knows from the live tables: keys, hosts with their next times, counts.
 
     `path` gives the absolute path of a workspace's file. Politeness holds over the change of owner: every host counts as
     fetched at this moment.
     """
-    shelves = Shelves(Shelf("urls", path), Shelf("hosts", path))
+    territory = ledger.territory
+    shelves = HeldShelves(Shelf("urls", path, territory.held), Shelf("hosts", path, territory.held), territory)
     shelves.refresh(tables.state)
     urls = 0
     frames = ledger.reserve.load(shelves)
@@ -49,7 +65,9 @@ def load(ledger: Ledger, tables: LiveTables, path: Callable[[str], str]) -> Resu
         assignment.known.load(_known(frames, name, ledger.progress.states))
         urls += len(assignment.known)
         assignment.pages = tables.state.counters[f"pages.{name}"]
-        assignment.suspects = tables.state.counters[f"suspects.{name}"]
+        assignment.suspects = tables.state.counters[f"suspects.{name}"]  # of all workers; of what is left each has its share
+        left = max(FREE_SUSPECTS - assignment.suspects, 0)
+        assignment.free_suspects = assignment.suspects + math.ceil(left * territory.share)
         frames = shelves.urls.live(("state", "depth"))  # a pass for each collection: the keys of one at a time are in memory
     ledger.budgets.load()
     return Resumed(urls, len(ledger.reserve.directory))

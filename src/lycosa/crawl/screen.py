@@ -79,6 +79,13 @@ class Screen:
         self._signatures: set[int] = set()
 
     def __call__(self, url: str) -> Screened:
+        screened = self.text(url)
+        if screened is _TAKEN and self._traps and "&" in url and self._permuted(url):
+            return Screened(f"trap_{TrapRule.QUERY_PERMUTATION}")
+        return screened
+
+    def text(self, url: str) -> Screened:
+        """What the URL's text alone says, whatever was met before."""
         if self._excluded(url):
             return Screened("excluded")
         if self._skip:
@@ -90,8 +97,6 @@ class Screen:
         rule = trap(url, self._date())
         if rule == TrapRule.SESSION_ID:
             return Screened(f"trap_{rule}", without_session(url))
-        if not rule and "&" in url and self._permuted(url):
-            rule = TrapRule.QUERY_PERMUTATION
         return Screened(f"trap_{rule}") if rule else _TAKEN
 
     def _permuted(self, url: str) -> bool:

@@ -6,7 +6,7 @@ What an exchange means is the ledger's business (`lycosa.crawl.ledger`); here is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +17,12 @@ from lycosa.core.errors import Exclusion, FetchError, WorkError
 from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
 from lycosa.crawl.absorb import Absorber, conditions
 from lycosa.crawl.assignment import Assignment
+from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import KINDS
-from lycosa.crawl.ledger import WAIT, Ledger, Task
+from lycosa.crawl.ledger import AWAIT_GRANT, WAIT, Ledger, Task
+from lycosa.crawl.membership import Answer, Lease
 from lycosa.crawl.progress import Progress
+from lycosa.crawl.standing import Standing, waiting_by_partition
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.domain_clock import BUSY
 from lycosa.url.indexable import READ_TYPES, unindexable_type
@@ -32,6 +35,12 @@ _OBSERVE_MS = 200
 _IDLE_MS = 10  # something seems due and yet nothing could be begun: look again, but not at once
 _TICK_MS = 1_000
 _FOLLOW_MS = 60_000  # how often a worker reads on in the log beside its commits: merges, exclusions
+_FOLLOW_OTHERS_MS = 1_000  # and where others may have found something for it
+_GRANT_MS = 1_000  # how long a page waits for the coordinator's word
+# What is found for others is committed so soon, and then ever later: at the start they have nothing to do without it.
+_HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
+_COUNT_MS, _COUNT_SHARE = 1_000, 50  # what waits is counted so often, and takes at most that part of the time
+_IDLE_COMMIT_MS = 500  # what there is, once nothing is left to fetch: others may wait for it
 
 Observer = Callable[[Progress], None]
 
@@ -63,8 +72,13 @@ class Worker:
         committed: Callable[[int], None] | None = None,
         tick: Callable[[], None] | None = None,
         longest_wait_ms: int = _OBSERVE_MS,
+        lease: Lease | None = None,
+        follow: Callable[[], int] | None = None,
     ) -> None:
-        """`longest_wait_ms`: how long it may sleep while nothing is due; more where time is simulated."""
+        """`longest_wait_ms`: how long it may sleep while nothing is due; more where time is simulated. `lease`: nothing is fetched
+        while it does not hold. `follow`: where other workers hold partitions, called each second after reading on in the log;
+        returns the entry up to which all is applied.
+        """
         self.ledger = ledger
         self.absorber = Absorber(ledger)
         self.progress = ledger.progress
@@ -79,10 +93,18 @@ class Worker:
         self._committed = committed
         self._tick = tick
         self._longest_wait_ms = longest_wait_ms
+        self._lease = lease
+        self._answer: Answer | None = None
+        self._answered = False
+        self._follow = follow
+        self._follow_ms = _FOLLOW_MS if follow is None else _FOLLOW_OTHERS_MS
+        self._hand_on_ms = _HAND_ON_FIRST_MS
+        self._standing = Standing()
+        self._next_count = 0
         self._resting: frozenset[str] = frozenset()
         self._paused = False
         self._next_tick = 0
-        self._next_look = clock.monotonic_ms() + _FOLLOW_MS
+        self._next_look = clock.monotonic_ms() + (_FOLLOW_MS if follow is None else 0)
         self._pages_in_flight = 0
         self._moved = True  # whether this turn of the loop began anything
         self._urgent_at = 0  # no urgent task that was there at the last look may start before
@@ -100,17 +122,26 @@ class Worker:
             ClaimLost: somebody else holds the partitions; nothing more was committed.
             WorkError: the disk does not take what was fetched.
         """
+        while not (ended := self._ended(self.clock.monotonic_ms())):
+            self.turn()
+        return self.end(ended)
+
+    def turn(self) -> None:
+        """One turn of the loop: start what may start, wait a little, act on what has ended. Raises what `run` raises."""
         clock = self.clock
-        while not (ended := self._ended(clock.monotonic_ms())):
-            self._ticks(clock.monotonic_ms())
-            self._moved = self._start_due(clock.monotonic_ms())
-            for exchange in self._wait():
-                self._finish(exchange)
-            self.commit_if_due()
-            self._observe(clock.monotonic_ms())
+        self._regrant()
+        self._ticks(clock.monotonic_ms())
+        self._moved = self._start_due(clock.monotonic_ms())
+        for exchange in self._wait():
+            self._finish(exchange)
+        self.commit_if_due()
+        self._observe(clock.monotonic_ms())
+
+    def end(self, ended: str) -> Progress:
+        """Finish what is in flight and commit. `ended`: why, as `Progress` has it."""
         self.progress.ended = ended
         self._drain()
-        self.progress.ended_ms = clock.monotonic_ms()
+        self.progress.ended_ms = self.clock.monotonic_ms()
         return self.progress
 
     def close(self) -> None:
@@ -126,14 +157,61 @@ class Worker:
         """Fetch nothing at all until told otherwise; what is in flight ends, and commits go on."""
         self._paused = paused
 
+    def grant(self, granted: Mapping[str, int]) -> None:
+        """How many pages this claim may add in all, by collection; one that is missing has no budget. From any thread."""
+        for name, assignment in self.ledger.assignments.items():
+            assignment.grant = granted.get(name)
+
+    def added(self) -> dict[str, int]:
+        """How many pages this claim has added, uncommitted ones and those in flight too, by collection. From any thread."""
+        return {name: assignment.in_flight + assignment.added for name, assignment in self.ledger.assignments.items()}
+
+    def idle(self) -> tuple[bool, int]:
+        """Whether nothing is due within `crawl.patience`, in flight, awaiting retry, uncommitted, unapplied or to be walked again; and
+        the log entry up to which that is so. From any thread; about a second old, which that entry makes good.
+        """
+        standing = self._standing
+        return standing.idle, standing.head
+
+    def waiting_by_partition(self) -> dict[int, int]:
+        """How many known URLs wait in each partition that is held. From any thread; about a second old."""
+        return self._standing.waiting
+
+    def nothing_to_do(self, now: int) -> bool:
+        """Whether nothing is in flight and nothing is due now."""
+        if self._fetcher.active:
+            return False
+        due = self._next_time()
+        return due is None or due > now
+
     def _ticks(self, now: int) -> None:
         """What others do beside the fetching, once a second."""
         if self._committing is None and now >= self._next_look:
-            self._next_look = now + _FOLLOW_MS
+            self._next_look = now + self._follow_ms
             self.ledger.follow_log()
+            if self._follow is not None:
+                self._stand(self._follow())
         if self._tick is not None and now >= self._next_tick:
             self._next_tick = now + _TICK_MS
             self._tick()
+
+    def _stand(self, read_to: int) -> None:
+        """Note how things stand: everything up to that entry is applied."""
+        ledger, now = self.ledger, self.clock.monotonic_ms()
+        due = self._next_time()
+        busy = (
+            self._fetcher.active
+            or self._committing is not None
+            or not ledger.batch.empty
+            or (due is not None and due <= now + self._config.crawl.patience)
+            or any(each.fallen for each in ledger.assignments.values())
+            or ledger.unfinished()
+        )
+        waiting = self._standing.waiting
+        if now >= self._next_count:
+            waiting = waiting_by_partition(ledger.reserve.directory, ledger.frontier, ledger.territory)
+            self._next_count = now + _COUNT_MS + _COUNT_SHARE * (self.clock.monotonic_ms() - now)
+        self._standing = Standing(not busy, read_to, waiting)
 
     def stop(self) -> None:
         """End soon (from a signal handler or another thread): finish what is in flight, commit, return from `run`."""
@@ -165,7 +243,21 @@ class Worker:
         return wanted is not None and self.progress.pages + self._pages_in_flight >= wanted
 
     def _room(self) -> int:
-        return 0 if self._paused else self._config.fetch.connections - self._fetcher.active
+        return 0 if self._paused or not self._may_fetch() else self._config.fetch.connections - self._fetcher.active
+
+    def _may_fetch(self) -> bool:
+        """Whether an exchange may start: the lease holds, and its answer still names every partition (else this claim is to end)."""
+        if self._lease is None:
+            return True
+        answer = self._lease.answer
+        if answer is not self._answer:
+            self._answer, self._answered = answer, self.ledger.claimed_partitions <= answer.partitions
+        return self._answered and self._lease.holds
+
+    def _regrant(self) -> None:
+        """By the answer in force: under a new claim nothing is granted before an answer names that claim."""
+        if self._lease is not None:
+            self.grant(self._lease.granted(self.ledger.claim_number))
 
     def _start_due(self, now: int) -> bool:
         """Start what may be started. False: nothing was taken up."""
@@ -173,7 +265,7 @@ class Worker:
         room = self._start_urgent(now, free)
         moved = room < free
         refilled = False
-        while room > 0 and not self._full():
+        while room > 0 and not self._full() and self._may_fetch():
             self._closed = frozenset(
                 name
                 for name, each in self.ledger.assignments.items()
@@ -223,6 +315,8 @@ class Worker:
     def _spent(self, assignment: Assignment) -> bool:
         """Whether nothing more may be fetched for a collection; one that looks at its pages again goes on with those."""
         budget = assignment.collection.max_pages
+        if assignment.grant is not None:
+            return assignment.collection.recrawl == "never" and assignment.added + assignment.in_flight >= assignment.grant
         return assignment.collection.recrawl == "never" and budget is not None and assignment.pages + assignment.in_flight >= budget
 
     def _send(self, rows: tuple[UrlRow, ...]) -> bool:
@@ -258,20 +352,32 @@ class Worker:
         row = rows[0]
         if not self.ledger.afford(rows):
             return False
+        for each in rows:  # before it is asked for the last time: whoever asks meanwhile how much was added is told of it
+            self.ledger.assignments[each.collection].in_flight += 1
+        if not self._affords_grant(rows):
+            for each in rows:
+                self.ledger.assignments[each.collection].in_flight -= 1
+                self.frontier.add(each, self.clock.monotonic_ms() + _GRANT_MS)
+            self.frontier.undo(row.id.host_key)
+            return False
         self._start(Task(row.id, rows, origin, KINDS[row.operation], row.fails + 1))
         self._pages_in_flight += 1
-        for each in rows:
-            self.ledger.assignments[each.collection].in_flight += 1
         self.ledger.in_flight[row.key] = rows
         return True
+
+    def _affords_grant(self, rows: tuple[UrlRow, ...]) -> bool:
+        """Whether the answer in force has room for these, counted as in flight already."""
+        self._regrant()
+        assignments = [self.ledger.assignments[row.collection] for row in rows if not (is_held(row) or row.operation)]
+        return all(each.grant is None or each.added + each.in_flight <= each.grant for each in assignments)
 
     def _not_held(self, rows: tuple[UrlRow, ...]) -> tuple[UrlRow, ...]:
         """The rows whose collections may fetch it now; the others are put off, or wait for what is being fetched."""
         free = []
         for row in rows:
             held = self.ledger.held(row)
-            if held == WAIT:
-                self.frontier.add(row, self.clock.monotonic_ms() + _OBSERVE_MS)
+            if held in (WAIT, AWAIT_GRANT):
+                self.frontier.add(row, self.clock.monotonic_ms() + (_OBSERVE_MS if held == WAIT else _GRANT_MS))
             elif held:
                 self.ledger.put_off(row, held)
             else:
@@ -292,6 +398,9 @@ class Worker:
         self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
 
     def _wait(self) -> list[Exchange]:
+        if self._fetcher.active and self._lease is not None and not self._lease.holds:
+            self._fetcher.stop()  # the partitions may be another's before long; what has ended is there all the same
+            return self._fetcher.wait(0)
         timeout = self._longest_wait_ms
         waits_for_others = self._closed and self._fetcher.active
         due = None if self._full() or self._room() <= 0 or waits_for_others else self._next_time()
@@ -308,7 +417,7 @@ class Worker:
     def _drain(self) -> None:
         """Nothing new is started: give what is in flight a little time, then commit all that was understood."""
         deadline = self.clock.monotonic_ms() + STOP_GRACE_MS
-        while self._fetcher.active and self.clock.monotonic_ms() < deadline:
+        while self._fetcher.active and self.clock.monotonic_ms() < deadline and (self._lease is None or self._lease.holds):
             for exchange in self._fetcher.wait(100):
                 self._finish(exchange)
         self._fetcher.stop()
@@ -321,15 +430,14 @@ class Worker:
     def _finish(self, exchange: Exchange) -> None:
         task = exchange.token
         assert isinstance(task, Task)
+        if exchange.error == FetchError.INTERRUPTED:
+            self.ledger.give_back(task, self.clock.monotonic_ms())
+        else:
+            self.absorber.absorb(exchange, task)
         if task.rows:
             self._pages_in_flight -= 1
-            for row in task.rows:
+            for row in task.rows:  # after its page was counted: it must not be missing from `added` in between
                 self.ledger.assignments[row.collection].in_flight -= 1
-        now = self.clock.monotonic_ms()
-        if exchange.error == FetchError.INTERRUPTED:
-            self.ledger.give_back(task, now)
-            return
-        self.absorber.absorb(exchange, task)
 
     def commit_if_due(self) -> None:
         """Commit what has come together, if it is much or old enough."""
@@ -342,10 +450,20 @@ class Worker:
         if (
             batch.exchanges >= settings.commit_pages
             or batch.text_bytes >= settings.commit_text
-            or batch.url_rows >= settings.commit_urls
-            or now - self._last_commit >= settings.commit_interval
+            or batch.url_rows + batch.found_rows >= settings.commit_urls
+            or now - self._last_commit >= self._commit_every(now)
         ):
             self._commit()
+
+    def _commit_every(self, now: int) -> int:
+        """How long what there is may wait. Where others hold partitions they wait for what is found for them, and all of them for
+        the last of it."""
+        interval = self._config.crawl.commit_interval
+        if self._follow is None:
+            return interval
+        if self.nothing_to_do(now):
+            return min(interval, _IDLE_COMMIT_MS)
+        return min(interval, self._hand_on_ms) if self.ledger.batch.found_rows else interval
 
     def commit_now(self) -> None:
         """Commit what there is, and wait until it is on disk."""
@@ -358,6 +476,8 @@ class Worker:
         batch = self.ledger.next_batch()
         if not batch.empty:
             self._last_commit = self.clock.monotonic_ms()
+            if batch.found_rows:
+                self._hand_on_ms = min(2 * self._hand_on_ms, _HAND_ON_LAST_MS)
             self._committing = self._commits.submit(batch.commit)
 
     def _await_commit(self) -> None:

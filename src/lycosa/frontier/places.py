@@ -7,6 +7,7 @@ finds is to be compared with the host key itself.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -84,6 +85,17 @@ def spans(first: Rows, end: Rows, near: int) -> list[tuple[int, int]]:
     cuts = np.flatnonzero(begins[1:] > ends[:-1] + near) + 1
     edges = [0, *cuts.tolist(), begins.size]
     return [(int(begins[one]), int(ends[two - 1])) for one, two in pairwise(edges)]
+
+
+def within(ranges: list[tuple[int, int]], partitions: Collection[int]) -> list[tuple[int, int]]:
+    """The parts of ascending ranges of places that lie in these partitions."""
+    shift = 64 - _PARTITION_BITS
+    runs: list[tuple[int, int]] = []
+    for partition in sorted(partitions):
+        low, high = partition << shift, (partition + 1) << shift
+        runs.append((runs.pop()[0], high) if runs and runs[-1][1] == low else (low, high))
+    parts = ((max(low, first), min(high, end)) for low, high in ranges for first, end in runs)
+    return [part for part in parts if part[0] < part[1]]
 
 
 def cuts(indexes: list[FileIndex], rows: int) -> list[tuple[int, int]]:

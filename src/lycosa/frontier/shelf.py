@@ -10,7 +10,7 @@ Guarded by bench/frontier.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import polars as pl
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlState
-from lycosa.frontier.places import FileIndex, Places, cuts, places, spans
+from lycosa.frontier.places import FileIndex, Places, cuts, places, spans, within
 from lycosa.store.schema import TABLES, Table
 from lycosa.store.state import LiveFile
 from lycosa.store.tables import polars_schema
@@ -50,10 +50,11 @@ class _File:
 class Shelf:
     """The live rows of one table that has a key: `urls`, `hosts`, or `pages`. Not thread-safe.
 
-    `path` gives the absolute path of a workspace's file (`Workspace.path`).
+    `path` gives the absolute path of a workspace's file (`Workspace.path`). With `partitions`, `live` gives those only.
     """
 
-    def __init__(self, table: str, path: Callable[[str], str]) -> None:
+    def __init__(self, table: str, path: Callable[[str], str], partitions: Collection[int] | None = None) -> None:
+        self._partitions = partitions
         self.table: Table = TABLES[table]
         self._schema = polars_schema(self.table)
         self._path = path
@@ -82,7 +83,8 @@ class Shelf:
         """
         chosen = list(dict.fromkeys([*self.table.key, "partition", "host_key", *columns]))
         readers = [_Reader(file.rows.select(chosen), file.index) for file in self._files.values()]
-        for low, high in cuts([reader.index for reader in readers], rows):
+        ranges = cuts([reader.index for reader in readers], rows)
+        for low, high in ranges if self._partitions is None else within(ranges, self._partitions):
             parts = [part for reader in readers if (part := reader.between(low, high)).height]
             if not parts:
                 continue

@@ -118,8 +118,8 @@ def host_row(row: HostRow) -> Row:
     )
 
 
-def found_row(row: UrlRow, *, source: str, anchor: str, kind: str) -> Row:
-    """The row of `found` that hands a URL of a foreign partition to its owner."""
+def found_row(row: UrlRow, *, source: str, anchor: str, kind: str, modified_at: int = 0) -> Row:
+    """The row of `found` that hands a URL of a foreign partition to its owner. `modified_at`: what a list says of its last change."""
     url, _, host_key, url_key, partition = row.id
     return (
         partition,
@@ -136,6 +136,7 @@ def found_row(row: UrlRow, *, source: str, anchor: str, kind: str) -> Row:
         row.redirects,
         row.redirect_from or None,
         row.first_seen_at,
+        modified_at,
     )
 
 

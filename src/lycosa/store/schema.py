@@ -242,6 +242,7 @@ priority f64 higher is earlier
 redirects i64 redirect hops behind it
 redirect_from text? the URL whose redirect led here; null: none
 first_seen_at time? when it was found
+modified_at time? when a sitemap or feed says that it changed last
 """
     ),
 )
