@@ -61,7 +61,7 @@ def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
         import ray
         from ray._private import ray_constants
         from ray._private.authentication.authentication_token_setup import _enable_token_auth
-        from ray._raylet import AuthenticationTokenLoader
+        from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]
         from ray.cluster_utils import Cluster
 
         # All three were read when ray was imported, perhaps before the environment was set.
@@ -75,7 +75,7 @@ def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
                 ours.add()
             yield ours
         finally:
-            ray.shutdown()
+            ray.shutdown()  # type: ignore[no-untyped-call]
             cluster.shutdown()
     finally:
         for name, value in before.items():

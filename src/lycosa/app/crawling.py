@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from lycosa.app.indexing import IndexFollower
 from lycosa.app.memory import tune_memory
@@ -16,8 +17,9 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.later import left_for_later
 from lycosa.crawl.ledger import Job
 from lycosa.crawl.progress import Progress
-from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.crawl.worker import Limits, Observer
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.store.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
 
@@ -41,11 +43,19 @@ class CrawlOrder:
     start_depth: int | None = None
 
 
+class Stoppable(Protocol):
+    """What a call's `started` gets."""
+
+    def stop(self) -> None:
+        """End soon: commit what is fetched, return. May be called from a signal handler."""
+        ...
+
+
 def crawl(
     order: CrawlOrder,
     *,
     observer: Observer | None = None,
-    started: Callable[[Worker], None] | None = None,
+    started: Callable[[Stoppable], None] | None = None,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
 ) -> Progress:
@@ -62,6 +72,7 @@ def crawl(
         normalise(seed)  # a wrong call changes nothing
     workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
+        require_no_leader(workspace.storage)
         start = start_of(workspace, order.collection, order.start, order.start_depth) if order.start else None
         before = workspace.state().settings.get(order.collection.name, {})
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
@@ -98,7 +109,7 @@ def crawl(
                 follower.close()
 
 
-def _work(session: Session, started: Callable[[Worker], None] | None, walk: Walk | None) -> Progress:
+def _work(session: Session, started: Callable[[Stoppable], None] | None, walk: Walk | None) -> Progress:
     worker, ledger = session.worker, session.ledger
     session.take_up()
     if walk is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from lycosa.app.cluster_keeper import ClusterKeeper
 from lycosa.app.index_keeper import IndexKeeper
 from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
@@ -28,6 +29,8 @@ from lycosa.app.worker_keeper import OF_STOP_TIMEOUT, SettingsRefused, WorkerKee
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError, LycosaError, UsageError, WorkspaceError
 from lycosa.core.units import format_time
+from lycosa.crawl.engine import Engine
+from lycosa.store.leadership import require_no_leader
 from lycosa.store.owner import Owner
 from lycosa.store.workspace import CONFIGURATION, Workspace
 
@@ -43,10 +46,13 @@ class RunOrder:
     root: str
     collections: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
+    workers: int | None = None  # on an engine: how many; None: one for each CPU of its nodes
 
 
-def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None) -> None:
+def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None, engine: Engine | None = None) -> None:
     """Work the collections of lycosa.toml until SIGTERM or SIGINT. Main thread only. `say` gets lines for people.
+
+    Without an `engine` by one worker, which is a child process of this one; else by a cluster (`lycosa.app.cluster`).
 
     Raises:
         UsageError: the configuration is wrong, no collection is good, or a contact is needed: nothing was done.
@@ -67,7 +73,9 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None)
     plan = make_plan(text, str(source), overrides=order.overrides, chosen=order.collections, before=before)
     workspace = Workspace.open_or_create(order.root)
     with workspace.own(COMMAND, clock) as owner:
-        Daemon(order, workspace, owner, plan, watch, say, clock).run()
+        if engine is None:
+            require_no_leader(workspace.storage)
+        Daemon(order, workspace, owner, plan, watch, say, clock, engine).run()
 
 
 class Daemon:
@@ -82,6 +90,7 @@ class Daemon:
         watch: SettingsWatch,
         say: Callable[[str], None],
         clock: Clock,
+        engine: Engine | None = None,
     ) -> None:
         self._order = order
         self._workspace = workspace
@@ -97,7 +106,9 @@ class Daemon:
         self._upkeep = Upkeep(workspace, plan.config, clock)
         self._room = Room(workspace.root, plan.config.run.disk_reserve)
         self._next_room = self._next_live = 0
-        self._worker = WorkerKeeper(workspace.root, say)
+        self._worker: WorkerKeeper | ClusterKeeper = (
+            WorkerKeeper(workspace.root, say) if engine is None else ClusterKeeper(workspace, engine, order.workers, say, clock)
+        )
         self._index = IndexKeeper(workspace.root, say)
         self._stop = self._reload = False
         self._signals = 0

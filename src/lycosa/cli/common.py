@@ -18,6 +18,15 @@ DEFAULT_WORKSPACE = "lycosa-data"
 WorkspaceOption = Annotated[str, typer.Option("-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data).")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+EngineOption = Annotated[
+    str, typer.Option("--engine", metavar="local|ray", help="What carries the work out: processes of this machine, or a Ray cluster.")
+]
+AddressOption = Annotated[
+    str, typer.Option("--address", metavar="HOST:PORT", help="The Ray cluster to join; without it one of this machine alone is started.")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, help="How many fetch side by side (local: 1; ray: one for each CPU of its nodes).")
+]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no summary.")]
 
 
@@ -102,3 +111,36 @@ def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
     ordered = sorted(((name, number) for name, number in numbers.items() if number), key=lambda item: -item[1])
     shown = ", ".join(f"{name or 'unknown'} {number:,}" for name, number in ordered[:most])
     return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
+
+
+def open_engine(name: str, address: str, config: Any) -> Any:
+    """The engine that was asked for: close it in any case.
+
+    Raises:
+        UsageError: there is none of that name, or its packages are not installed.
+        WorkError: the cluster cannot be joined.
+    """
+    from lycosa.core.errors import UsageError
+
+    if name == "local":
+        if address:
+            raise UsageError("--address is of a Ray cluster: add --engine ray")
+        from lycosa.crawl.engines.local import LocalEngine
+
+        return LocalEngine()
+    if name != "ray":
+        raise UsageError(f"--engine {name!r}: choose local or ray")
+    try:
+        from lycosa.crawl.engines.ray import RayEngine
+    except ImportError as error:
+        raise UsageError(f"--engine ray needs packages that are not installed ({error.name}): pip install 'lycosa[ray]'") from None
+    return RayEngine(address, install=config.cluster.install)
+
+
+def is_shared(engine: str, workers: int | None) -> bool:
+    """Whether several workers are wanted: one on this machine needs no coordinator. Raises UsageError for an engine that is none."""
+    from lycosa.core.errors import UsageError
+
+    if engine not in ("", "local", "ray"):
+        raise UsageError(f"--engine {engine!r}: choose local or ray")
+    return engine == "ray" or (workers or 1) > 1

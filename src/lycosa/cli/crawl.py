@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lycosa.cli.common import (
+    AddressOption,
+    EngineOption,
     JsonOption,
     QuietOption,
     SetOption,
+    WorkersOption,
     WorkspaceOption,
     counts,
+    is_shared,
     load_config,
     note,
+    open_engine,
     print_json,
     read_lines,
     table,
@@ -29,9 +34,9 @@ from lycosa.core.units import format_duration, format_size, parse_duration_ms
 _STRATEGIES = ("breadth-first", "depth-first", "server-first", "best-first")
 
 if TYPE_CHECKING:
+    from lycosa.app.crawling import CrawlOrder, Stoppable
     from lycosa.core.config import Collection, Config
     from lycosa.crawl.progress import Progress
-    from lycosa.crawl.worker import Worker
 
 
 def command(
@@ -46,6 +51,9 @@ def command(
     start: Annotated[str, typer.Option("--from", metavar="URL|unvisited", help="Start again within what is known; see the guide.")] = "",
     scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links are followed.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to crawl into.")] = "default",
+    engine: EngineOption = "local",
+    address: AddressOption = "",
+    workers: WorkersOption = None,
     no_index: Annotated[bool, typer.Option("--no-index", help="Do not index; `lycosa index` does it later.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
@@ -67,7 +75,10 @@ def command(
     order = CrawlOrder(root, config, chosen, typed, limits, index=not no_index, start=start, start_depth=depth if walks else None)
     show = None if quiet else _progress_bar(json_output)
     try:
-        progress = crawl(order, observer=show.update if show else None, started=_stop_on_signals)
+        if is_shared(engine, workers):
+            progress = _together(order, engine, address, workers, show)
+        else:
+            progress = crawl(order, observer=show.update if show else None, started=_stop_on_signals)
     finally:
         if show:
             show.close()
@@ -76,6 +87,14 @@ def command(
     elif not quiet:
         _summary(progress, root)
     _remind(config, progress)
+
+
+def _together(order: CrawlOrder, name: str, address: str, workers: int | None, show: _Bar | _Lines | None) -> Progress:
+    """The same by many workers."""
+    from lycosa.app.cluster_crawl import crawl_together
+
+    with open_engine(name, address, order.config) as engine:
+        return crawl_together(order, engine, workers, say=note, observer=show.update if show else None, started=_stop_on_signals)
 
 
 def _seeds(urls: list[str], file: str) -> tuple[str, ...]:
@@ -108,7 +127,7 @@ def _collection(config: Config, name: str, *, depth: int | None, delay: str, sco
     return Collection.model_construct(**settings)
 
 
-def _stop_on_signals(worker: Worker) -> None:
+def _stop_on_signals(worker: Stoppable) -> None:
     """Ctrl-C and SIGTERM commit and end; a second Ctrl-C ends at once (nothing that was archived is lost)."""
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import SetOption, WorkspaceOption, note, workspace_root
+from lycosa.cli.common import (
+    AddressOption,
+    EngineOption,
+    SetOption,
+    WorkersOption,
+    WorkspaceOption,
+    is_shared,
+    load_config,
+    note,
+    open_engine,
+    workspace_root,
+)
 
 
 def command(
@@ -14,6 +25,9 @@ def command(
     collections: Annotated[
         list[str] | None, typer.Option("--collection", metavar="NAME", help="Only this collection; repeatable. Without it: all.")
     ] = None,
+    engine: EngineOption = "local",
+    address: AddressOption = "",
+    workers: WorkersOption = None,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
 ) -> None:
@@ -21,7 +35,13 @@ def command(
     from lycosa.app.daemon import RunOrder, run
 
     before = context.obj[1] if context.obj else ()
-    run(RunOrder(workspace_root(context, workspace), tuple(collections or ()), (*before, *(overrides or ()))), _say)
+    root = workspace_root(context, workspace)
+    order = RunOrder(root, tuple(collections or ()), (*before, *(overrides or ())), workers)
+    if not is_shared(engine, workers):
+        run(order, _say)
+        return
+    with open_engine(engine, address, load_config(context, root, overrides, bad={})) as opened:
+        run(order, _say, engine=opened)
 
 
 def _say(message: str) -> None:

@@ -172,6 +172,11 @@ class ClusterSettings(_Section):
         ge=1_000,
         description="A worker's partitions are given to others this long after its last answered ping; at least twice `hold`.",
     )
+    install: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="On a Ray cluster: whether Ray installs what Lycosa needs on a node: `auto` where something is missing, `always`, "
+        "`never`. Lycosa's own code travels in any case.",
+    )
 
 
 class ServeSettings(_Section):

@@ -66,6 +66,11 @@ class Engine(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def dashboard(self) -> str:
+        """Where people can look at the engine's own page; "" if it has none."""
+        ...
+
     def nodes(self) -> list[Node]:
         """The machines that can be used now."""
         ...

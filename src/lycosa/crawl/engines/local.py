@@ -52,6 +52,7 @@ class LocalEngine:
     """See `lycosa.crawl.engine.Engine`. `processes`: how many carry out a `map` side by side; 0: one a CPU."""
 
     name = "local"
+    dashboard = ""
 
     def __init__(self, processes: int = 0) -> None:
         self._processes = processes or os.cpu_count() or 1

@@ -1,0 +1,161 @@
+"""`crawl` by many workers, from end to end: own the workspace, start a cluster, follow it with the index, end when it has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from lycosa.app.cluster import Cluster
+from lycosa.app.crawling import CrawlOrder, Stoppable
+from lycosa.app.indexing import IndexFollower
+from lycosa.app.memory import tune_memory
+from lycosa.app.session import seeds_of
+from lycosa.app.upkeep import Upkeep
+from lycosa.app.vitals import added
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import Collection
+from lycosa.core.errors import LycosaError, UsageError
+from lycosa.crawl.engine import Engine
+from lycosa.crawl.grants import PageBudget
+from lycosa.crawl.ledger import Job
+from lycosa.crawl.progress import Progress
+from lycosa.crawl.worker import Observer
+from lycosa.store.state import LogState
+from lycosa.store.workspace import Workspace
+from lycosa.url.normalise import normalise
+
+_LOOK_S = 0.05
+_LOG_EVERY_MS = 1_000
+_OBSERVE_MS = 200
+
+
+class _Crawl:
+    """One call on its way. `stop` may be called from a signal handler."""
+
+    def __init__(self, cluster: Cluster, state: LogState, clock: Clock) -> None:
+        self.cluster = cluster
+        self._state = state
+        self._clock = clock
+        self._before = dict(state.counters)
+        self._started = clock.monotonic_ms()
+        self._asked = False
+
+    def stop(self) -> None:
+        """End soon: commit what is fetched, release, end."""
+        self._asked = True
+
+    def run(self, order: CrawlOrder, tick: Callable[[int], object], observer: Observer | None) -> Progress:
+        """Until it has ended. `tick` gets the log's head now and then."""
+        next_log = next_observed = 0
+        kill_at: int | None = None
+        reason = ""
+        while not self.cluster.ended:
+            now = self._clock.monotonic_ms()
+            self.cluster.look()
+            late = order.limits.max_time_ms is not None and now - self._started >= order.limits.max_time_ms
+            if not reason and (self._asked or late):
+                reason = "stopped" if self._asked else "max_time"
+                self.cluster.stop(reason)
+                kill_at = now + order.config.run.stop_timeout
+            if kill_at is not None and now >= kill_at:
+                break
+            if now >= next_log:
+                next_log = now + _LOG_EVERY_MS
+                with suppress(OSError):
+                    self._state.refresh()
+                tick(self._state.head)
+            if observer is not None and now >= next_observed:
+                next_observed = now + _OBSERVE_MS
+                observer(self.progress(order.collection.name))
+            time.sleep(_LOOK_S)
+        self._state.refresh()
+        progress = self.progress(order.collection.name)
+        progress.ended = reason or self.cluster.why
+        progress.ended_ms = self._clock.monotonic_ms()
+        return progress
+
+    def progress(self, collection: str) -> Progress:
+        """The sum of the workers, with what the log has where it knows better: workers that were killed tell no more."""
+        total = added((each.progress for each in self.cluster.vitals()), self._started)
+        committed = {name: self._state.counters[name] - self._before.get(name, 0) for name in (f"pages.{collection}", "visits", "bytes")}
+        if self.cluster.ended:
+            total.pages, total.visits, total.bytes = committed.values()
+        return total
+
+
+def crawl_together(
+    order: CrawlOrder,
+    engine: Engine,
+    workers: int | None,
+    *,
+    say: Callable[[str], None],
+    observer: Observer | None = None,
+    started: Callable[[Stoppable], None] | None = None,
+    clock: Clock | None = None,
+) -> Progress:
+    """Crawl one collection to the end or to a limit, with `workers` on an engine (None: one for each CPU of its nodes).
+
+    `started` gets an object whose `stop` ends the crawl early. Raises what `crawl` raises.
+    """
+    clock = clock or SystemClock()
+    tune_memory()
+    if order.start:
+        raise UsageError("--from walks what is known in one process: leave out --engine and --workers")
+    for seed in order.seeds:
+        normalise(seed)  # a wrong call changes nothing
+    workspace = Workspace.open_or_create(order.root)
+    with workspace.own(order.command) as owner:
+        state = workspace.state()
+        before = state.settings.get(order.collection.name, {})
+        seeds = seeds_of(before, order.collection.seeds, order.seeds)
+        if not seeds and not workspace.storage.names("inbox"):
+            raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
+        upkeep = Upkeep(workspace, order.config, clock)
+        cluster = Cluster(
+            engine,
+            workspace,
+            order.config,
+            [Job(order.collection, seeds)],
+            command=order.command,
+            workers=workers,
+            budgets=_budgets(order.collection, order.limits.max_pages, state),
+            say=say,
+            clock=clock,
+            ends=True,
+        )
+        follower: IndexFollower | None = None
+        head = state.head
+
+        def tick(newest: int) -> None:
+            nonlocal head
+            owner.touch()
+            upkeep.tick()
+            if newest > head and follower is not None:
+                head = newest
+                follower.committed(newest)
+
+        try:
+            follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
+            under_way = _Crawl(cluster, state, clock)
+            if started is not None:
+                started(under_way)
+            progress = under_way.run(order, tick, observer)
+            cluster.close()
+            if follower is not None:
+                follower.finish()
+            return progress
+        finally:
+            with suppress(LycosaError):
+                cluster.close()
+            upkeep.close()
+            if follower is not None:
+                follower.close()
+
+
+def _budgets(collection: Collection, more: int | None, state: LogState) -> list[PageBudget]:
+    """How many pages the collection may hold after this call: by its own budget, and by the call's."""
+    bounds = [collection.max_pages] if collection.max_pages is not None else []
+    if more is not None:
+        bounds.append(state.counters[f"pages.{collection.name}"] + more)
+    return [PageBudget(collection.name, min(bounds))] if bounds else []
