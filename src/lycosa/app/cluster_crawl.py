@@ -111,7 +111,7 @@ def crawl_together(
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
             raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
-        upkeep = Upkeep(workspace, order.config, clock)
+        upkeep = Upkeep(workspace, order.config, clock, engine)
         cluster = Cluster(
             engine,
             workspace,

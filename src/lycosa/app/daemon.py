@@ -103,7 +103,8 @@ class Daemon:
         self._watch = watch
         watch.watch(self._watched(plan))
         self._news = LogNews(workspace, say, clock)
-        self._upkeep = Upkeep(workspace, plan.config, clock)
+        self._engine = engine
+        self._upkeep = Upkeep(workspace, plan.config, clock, engine)
         self._room = Room(workspace.root, plan.config.run.disk_reserve)
         self._next_room = self._next_live = 0
         self._worker: WorkerKeeper | ClusterKeeper = (
@@ -194,7 +195,7 @@ class Daemon:
         old, self._plan = self._plan, plan
         if (plan.config.store, plan.config.run) != (old.config.store, old.config.run):
             self._upkeep.close()
-            self._upkeep = Upkeep(self._workspace, plan.config, self._clock)
+            self._upkeep = Upkeep(self._workspace, plan.config, self._clock, self._engine)
             self._room = Room(self._workspace.root, plan.config.run.disk_reserve)
         if plan.config.index != old.config.index:
             self._index.end()

@@ -1,12 +1,17 @@
-"""Keeping a workspace small while it is crawled: merges and sweeps, in a process of their own, when they are due."""
+"""Keeping a workspace small while it is crawled: merges and sweeps, in processes of their own, when they are due."""
 
 from __future__ import annotations
 
 import multiprocessing
+import threading
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 
+from lycosa.app.batch import merge_on, sweep_on
 from lycosa.core.clock import Clock
 from lycosa.core.config import Config, StoreSettings
+from lycosa.core.errors import LycosaError
+from lycosa.crawl.engine import Engine
 from lycosa.store.merge import merge, merge_is_due
 from lycosa.store.plan import MergeSettings
 from lycosa.store.sweep import sweep
@@ -16,9 +21,12 @@ _SWEEP_EVERY_MS = 3_600_000
 
 
 class Upkeep:
-    """Starts the job that folds and sweeps, at most one at a time. It may be killed at any moment; `close` does."""
+    """Starts the job that folds and sweeps, at most one at a time. It may be killed at any moment; `close` does.
 
-    def __init__(self, workspace: Workspace, config: Config, clock: Clock) -> None:
+    With an `engine` its processes carry the job out, table by table; it ends them when it is closed.
+    """
+
+    def __init__(self, workspace: Workspace, config: Config, clock: Clock, engine: Engine | None = None) -> None:
         self._workspace = workspace
         self._settings = config.store
         self._interval_ms = config.run.merge_interval
@@ -26,7 +34,8 @@ class Upkeep:
         self._state = workspace.state()
         self._next = clock.monotonic_ms() + self._interval_ms
         self._next_sweep = clock.monotonic_ms() + _SWEEP_EVERY_MS
-        self._job: BaseProcess | None = None
+        self._engine = engine
+        self._job: BaseProcess | _Job | None = None
 
     def tick(self, *, room: bool = True) -> None:
         """Look whether something is due; call it as often as you like. Without `room` on the disk it only sweeps: a merge needs some."""
@@ -41,9 +50,15 @@ class Upkeep:
         due = room and merge_is_due(self._state, MergeSettings(self._settings.merge_commits))
         if due or now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_EVERY_MS
-            context = multiprocessing.get_context("spawn")
-            self._job = context.Process(target=keep_up, args=(self._workspace.root, self._settings, due), name="upkeep", daemon=True)
-            self._job.start()
+            self._job = self._begin(due)
+
+    def _begin(self, merging: bool) -> BaseProcess | _Job:
+        root, settings = self._workspace.root, self._settings
+        if self._engine is not None:
+            return _Job(self._engine, root, settings, merging)
+        process = multiprocessing.get_context("spawn").Process(target=keep_up, args=(root, settings, merging), name="upkeep", daemon=True)
+        process.start()
+        return process
 
     def close(self) -> None:
         """End a job that is under way: what it has not finished is done again another time."""
@@ -51,6 +66,29 @@ class Upkeep:
             self._job.kill()
             self._job.join()
             self._job = None
+
+
+class _Job:
+    """A job that an engine carries out, followed by a thread."""
+
+    def __init__(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
+        self._thread = threading.Thread(target=self._follow, args=(engine, root, settings, merging), name="upkeep", daemon=True)
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self) -> None:
+        """Nothing is waited for: what is under way ends with the engine."""
+
+    def kill(self) -> None:
+        """As `join`."""
+
+    def _follow(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
+        with suppress(LycosaError):  # done again another time; a damaged log is seen by those who crawl
+            if merging:
+                merge_on(engine, root, MergeSettings(settings.merge_commits))
+            sweep_on(engine, root, settings)
 
 
 def keep_up(root: str, settings: StoreSettings, merging: bool = True) -> None:

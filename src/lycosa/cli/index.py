@@ -6,12 +6,25 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, require_workspace, workspace_root
+from lycosa.cli.common import (
+    AddressOption,
+    EngineOption,
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    open_engine,
+    print_json,
+    require_workspace,
+    workspace_root,
+)
 
 
 def command(
     context: typer.Context,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Build it anew from the tables.")] = False,
+    engine: EngineOption = "",
+    address: AddressOption = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -19,12 +32,18 @@ def command(
     """Index what is committed and not indexed yet."""
     from dataclasses import asdict
 
+    from lycosa.app.batch import index_on
     from lycosa.index.indexer import Indexer
 
     root = workspace_root(context, workspace)
     require_workspace(root)
-    indexer = Indexer(root, load_config(context, root, overrides).index)
-    report = indexer.rebuild() if rebuild else indexer.update()
+    config = load_config(context, root, overrides)
+    if engine:
+        with open_engine(engine, address, config) as processes:
+            report = index_on(processes, root, config.index, rebuild=rebuild)
+    else:
+        indexer = Indexer(root, config.index)
+        report = indexer.rebuild() if rebuild else indexer.update()
     if json_output:
         print_json(asdict(report))
         return

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, workspace_root
+from lycosa.cli.common import (
+    AddressOption,
+    EngineOption,
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    open_engine,
+    print_json,
+    workspace_root,
+)
 from lycosa.core.errors import WorkError
 from lycosa.core.units import format_size
 
@@ -14,6 +24,8 @@ from lycosa.core.units import format_size
 def command(
     context: typer.Context,
     whole: Annotated[bool, typer.Option("--whole", help="Fold everything into one base, however little has gathered.")] = False,
+    engine: EngineOption = "",
+    address: AddressOption = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -21,6 +33,7 @@ def command(
     """Fold the files of small commits together, then delete what may go. A running crawl does it by itself."""
     from dataclasses import asdict
 
+    from lycosa.app.batch import merge_on
     from lycosa.store.merge import merge
     from lycosa.store.plan import MergeSettings
     from lycosa.store.sweep import sweep
@@ -28,8 +41,13 @@ def command(
 
     root = workspace_root(context, workspace)
     opened = Workspace.open(root)
-    settings = load_config(context, root, overrides).store
-    report = merge(opened, MergeSettings(settings.merge_commits), whole=whole)
+    config = load_config(context, root, overrides)
+    settings, how = config.store, MergeSettings(config.store.merge_commits)
+    if engine:
+        with open_engine(engine, address, config) as processes:
+            report = merge_on(processes, opened.root, how, whole=whole)
+    else:
+        report = merge(opened, how, whole=whole)
     if report.gave_up:
         raise WorkError(f"nothing was folded: {report.gave_up}; call again later")
     swept = sweep(opened, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)

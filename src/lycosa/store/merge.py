@@ -63,15 +63,34 @@ def merge(workspace: Workspace, settings: MergeSettings | None = None, *, whole:
             return report
         state = workspace.state()
         report.files_before = count_files(state)
-        for table in TABLES.values():
-            while (due := plan(state.files.get(table.name, []), chosen, whole=whole)) is not None:
-                try:
-                    _Fold(workspace, state, table, due, chosen, report).run((clock or SystemClock()).now_ms())
-                except NotLive as error:
-                    report.gave_up = str(error)
-                    return report
+        for name in TABLES:
+            _fold_all(workspace, state, name, chosen, report, whole, clock)
+            if report.gave_up:
+                return report
         report.files_after = count_files(state)
     return report
+
+
+def merge_table(
+    workspace: Workspace, name: str, settings: MergeSettings, *, whole: bool = False, clock: Clock | None = None
+) -> MergeReport:
+    """As `merge`, for one table: tables may be folded side by side, in any processes. Whoever has it done holds `maintenance`."""
+    report, state = MergeReport(), workspace.state()
+    report.files_before = len(state.files.get(name, ()))
+    _fold_all(workspace, state, name, settings, report, whole, clock)
+    report.files_after = len(state.files.get(name, ()))
+    return report
+
+
+def _fold_all(
+    workspace: Workspace, state: LogState, name: str, settings: MergeSettings, report: MergeReport, whole: bool, clock: Clock | None
+) -> None:
+    while (due := plan(state.files.get(name, []), settings, whole=whole)) is not None:
+        try:
+            _Fold(workspace, state, TABLES[name], due, settings, report).run((clock or SystemClock()).now_ms())
+        except NotLive as error:
+            report.gave_up = str(error)
+            return
 
 
 def merge_is_due(state: LogState, settings: MergeSettings | None = None) -> bool:
