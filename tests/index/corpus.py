@@ -19,10 +19,11 @@ class Corpus:
     """A workspace under test. Every `commit` is one log entry."""
 
     root: str
+    partitions: int = 4
     workspace: Workspace = field(init=False)
 
     def __post_init__(self) -> None:
-        self.workspace = Workspace.open_or_create(self.root, 4)
+        self.workspace = Workspace.open_or_create(self.root, self.partitions)
         self._identifier = Identifier(self.workspace.domains, self.workspace.partitions)
         self._claim = self.workspace.claim("test")
         self._clock = FIRST_AT

@@ -49,6 +49,7 @@ def _document(results: SearchResults) -> dict[str, object]:
         "took_ms": round(results.took_ms, 2),
         "generation": results.generation,
         "notes": results.notes,
+        "missing_shards": list(results.missing_shards),
         "hits": [
             {
                 "url": hit.url,

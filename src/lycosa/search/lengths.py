@@ -47,10 +47,14 @@ def measure(schema: tantivy.Schema, searcher: tantivy.Searcher, field_set: str, 
     tokens: dict[str, float] = {}
     inside = [language for language in languages if analyzer_for(language).field_set == field_set]
     names = {text_field(role, field_set) for role in ROLES} | {URL_WORDS}
-    for language in inside:
+    for language in [*inside, *(language for language in languages if language not in inside)]:
+        if language not in inside:
+            names = {URL_WORDS}  # a page in any language has them
+        if names <= tokens.keys():
+            continue
         everything = Query.const_score_query(Query.term_query(schema, LANGUAGE, language, "basic"), 0.0)
         for _, address in searcher.search(everything, _LOOKED_AT, count=False).hits:
-            if len(tokens) == len(names):
+            if names <= tokens.keys():
                 break
             for name, term in _terms(searcher.doc(address), field_set, names - tokens.keys()):
                 told = explained(Query.term_query(schema, name, term, "freq"), searcher, address)

@@ -7,11 +7,13 @@ those that are shown. All four are answered from the generation that the first w
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from xxhash import xxh3_64_hexdigest
 
 from lycosa.core.errors import WorkError, WorkspaceError
 from lycosa.index import generation as generations
@@ -20,6 +22,7 @@ from lycosa.index.shards import Shard
 from lycosa.search.opened import Address, Found, OpenIndex, Question
 from lycosa.search.results import Hit
 from lycosa.search.statistics import ToldStatistics
+from lycosa.store.cache import cache_root
 
 FOLLOW_S = 1.0
 KEPT = 3  # generations that stay open, for searches that began with them
@@ -44,13 +47,14 @@ class Description:
 class Replica:
     """One shard of the workspace at `location`. Its methods may be called side by side; all arguments and answers are picklable.
 
-    `copies` is a folder on this machine for its copy; "" reads the generations where they lie.
+    With `copy` it reads a copy on this machine's disk: for a folder that machines share. Of what lies on S3 or HDFS it does so anyway.
     """
 
-    def __init__(self, location: str, shard: Shard, copies: str = "", follow_s: float = FOLLOW_S) -> None:
+    def __init__(self, location: str, shard: Shard, copy: bool = False, follow_s: float = FOLLOW_S) -> None:
         self._storage = generations.storage_of(location)
         self._shard = shard
-        self._copies = Path(copies) / f"of-{shard.count}-{shard.number:04d}" if copies else None
+        copies = cache_root() / "replicas" / xxh3_64_hexdigest(self._storage.root.encode()) / f"of-{shard.count}-{shard.number:04d}"
+        self._copies = copies if copy and self._storage.on_disk else None
         self._open: OrderedDict[int, OpenIndex] = OrderedDict()
         self._problem = ""
         self._changing = threading.Lock()
@@ -87,6 +91,10 @@ class Replica:
     def hits(self, generation: int, question: Question, found: Sequence[tuple[float, Address]]) -> list[Hit]:
         """Pages with their snippets. Raises GenerationGone."""
         return self._of(generation).hits(question, found)
+
+    def process(self) -> int:
+        """Where it runs: the number of its process."""
+        return os.getpid()
 
     def follow(self) -> bool:
         """Open the newest generation if there is a newer one; True if so. A damaged one leaves the one before in service."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from lycosa.core.units import format_time
 from lycosa.search.engine import MOST_HITS, Hit, SearchRequest, SearchResults
 from lycosa.serve.problems import Problem
-from lycosa.serve.source import SearchSource
+from lycosa.serve.source import Source
 
 MAX_QUERY = 2_000
 MAX_COUNT = 100
@@ -53,10 +53,11 @@ class Answer(BaseModel):
     took_ms: float
     generation: int = Field(description="The index generation that answered; 0: none yet.")
     notes: list[str] = Field(description="What to know about this answer.")
+    missing_shards: list[int] = Field(description="Parts of the index, counted from 0, whose pages are not in this answer.")
     hits: list[Result]
 
 
-def create_router(source: SearchSource, status: Callable[[], Mapping[str, object]]) -> APIRouter:
+def create_router(source: Source, status: Callable[[], Mapping[str, object]]) -> APIRouter:
     """The routes of version 1."""
     router = APIRouter(prefix="/api/v1")
 
@@ -91,6 +92,7 @@ def answer(results: SearchResults) -> Answer:
         took_ms=round(results.took_ms, 3),
         generation=results.generation,
         notes=list(results.notes),
+        missing_shards=list(results.missing_shards),
         hits=[_result(hit) for hit in results.hits],
     )
 

@@ -18,18 +18,21 @@ from lycosa.serve.metrics import create_metrics
 from lycosa.serve.pages import create_pages, render_error
 from lycosa.serve.problems import Fault, problem_response
 from lycosa.serve.security import SECURITY_HEADERS, Guarded
-from lycosa.serve.source import SearchSource
+from lycosa.serve.source import SearchSource, Source
 
 _STATIC = Path(__file__).parent / "static"
 
 
-def create_app(root: str, status: Callable[[], Mapping[str, object]], hosts: Iterable[str] | None = None) -> FastAPI:
+def create_app(
+    root: str, status: Callable[[], Mapping[str, object]], hosts: Iterable[str] | None = None, source: Source | None = None
+) -> FastAPI:
     """The application over the workspace at `root`.
 
     Args:
         root: the workspace; it may not have an index yet.
         status: gives the workspace's counts, JSON-ready.
         hosts: names that the Host header may carry; None: any (see `security.allowed_hosts`).
+        source: what is searched; None: the workspace's index, in this process.
     """
     app = FastAPI(
         title="Lycosa",
@@ -39,7 +42,7 @@ def create_app(root: str, status: Callable[[], Mapping[str, object]], hosts: Ite
         docs_url=None,  # FastAPI's documentation pages load scripts from another machine
         redoc_url=None,
     )
-    source = SearchSource(root)
+    source = source or SearchSource(root)
     app.include_router(create_router(source, status))
     app.include_router(create_pages(source))
     app.include_router(create_metrics(root))

@@ -13,7 +13,7 @@ from lycosa.search.engine import MOST_HITS, SearchRequest, SearchResults
 from lycosa.serve.api import MAX_QUERY
 from lycosa.serve.languages import language_name
 from lycosa.serve.present import PAGE_SIZE, Filters, page_links, result_view
-from lycosa.serve.source import SearchSource
+from lycosa.serve.source import Source
 
 LAST_PAGE = MOST_HITS // PAGE_SIZE
 
@@ -22,7 +22,7 @@ _TEMPLATES = Environment(
 )
 
 
-def create_pages(source: SearchSource) -> APIRouter:
+def create_pages(source: Source) -> APIRouter:
     """The routes that answer with HTML."""
     router = APIRouter(include_in_schema=False)
 

@@ -11,6 +11,7 @@ import uvicorn
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.serve.app import create_app
 from lycosa.serve.security import allowed_hosts
+from lycosa.serve.source import Source
 
 MAX_CONNECTIONS = 200
 """At most this many at once (uvicorn answers 503 to more): each may hold a thread and a snippet in memory."""
@@ -23,17 +24,18 @@ def run_server(
     *,
     status: Callable[[], Mapping[str, object]],
     announce: Callable[[str], None] = print,
+    source: Source | None = None,
 ) -> None:
     """Serve the workspace's pages until SIGINT or SIGTERM; `announce` is given a line with the address once the socket listens.
 
-    Port 0 takes a free one.
+    Port 0 takes a free one. `source` as of `create_app`.
 
     Raises:
         UsageError: the address is not this machine's.
         WorkError: the port is taken or not allowed.
     """
     with listen(host, port) as listener:
-        app = create_app(root, status, allowed_hosts(host))
+        app = create_app(root, status, allowed_hosts(host), source)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MAX_CONNECTIONS, timeout_graceful_shutdown=5
         )

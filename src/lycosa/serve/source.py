@@ -3,8 +3,33 @@
 from __future__ import annotations
 
 import threading
+from typing import Protocol
 
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
+from lycosa.search.federation import Federation
+
+
+class Source(Protocol):
+    """What the pages and the API ask; any thread may."""
+
+    def search(self, request: SearchRequest) -> SearchResults: ...
+
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about; empty while nothing is indexed."""
+        ...
+
+
+class ShardSource:
+    """Replicas of the index's shards, wherever they are."""
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        return self._federation.search(request)
+
+    def languages(self) -> dict[str, int]:
+        return self._federation.languages
 
 
 class SearchSource:

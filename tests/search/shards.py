@@ -1,0 +1,77 @@
+"""A made web for tests of search over shards: pages of several languages, lengths and vocabularies, the same in one index and in many."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lycosa.core.config import IndexSettings
+from lycosa.core.records import Page
+from lycosa.index.indexer import Indexer
+from tests.index.corpus import Corpus, page
+
+HOSTS = 24
+PAGES = 30  # of each host
+EQUAL = "http://equal-{}.test/same"  # pages that no query can tell apart
+
+_WORDS = {
+    "en": "spider web night hunt wolf trap silk thread garden autumn forest stone river water light shadow morning evening window table",
+    "de": "spinne netz nacht jagd wolf falle seide faden garten herbst wald stein fluss wasser licht schatten morgen abend fenster tisch",
+    "fr": "araignée toile nuit chasse loup piège soie fil jardin automne forêt pierre rivière eau lumière ombre matin soir fenêtre table",
+}
+
+
+@dataclass(slots=True, frozen=True)
+class TwoIndexes:
+    """The same pages behind one index and behind several shards."""
+
+    one: str
+    many: str
+    shards: int
+
+
+def settings(shards: int) -> IndexSettings:
+    return IndexSettings.model_validate({"heap": "15MiB", "shards": shards})
+
+
+def made_pages() -> list[tuple[str, Page]]:
+    """Each host has its own language, length of pages and favourite words: shards differ as much as sites do."""
+    generator = random.Random(7)
+    pages = []
+    for host in range(HOSTS):
+        language = ("en", "en", "de", "fr")[host % 4]
+        words = _WORDS[language].split()
+        weights = [generator.random() ** 3 + 0.02 for _ in words]
+        for number in range(PAGES):
+            length = int(10 + 300 * generator.random() ** 2 * (1 + host % 5))
+            text = " ".join(generator.choices(words, weights, k=length))
+            title = " ".join(generator.choices(words, weights, k=3))
+            pages.append((f"http://host{host}.test/{title.split()[0]}/{number}", page(f"{text}.", title=title, language=language)))
+    pages += [(EQUAL.format(number), page("Unmistakable words of one kind.", title="Same", language="en")) for number in range(40)]
+    return pages
+
+
+def queries() -> list[str]:
+    """One to three words, in all languages; phrases, exclusions and filters too."""
+    generator = random.Random(9)
+    made = []
+    for language, listed in _WORDS.items():
+        words = listed.split()
+        for number in range(16):
+            chosen = generator.sample(words, 1 + number % 3)
+            made.append(" ".join(chosen))
+        made += [f'"{words[0]} {words[1]}"', f"{words[2]} -{words[3]}", f"{words[4]} lang:{language}", f"{words[5]} site:host3.test"]
+    return [*made, "spider netz", "nowhere web", "nothing-like-it", "site:host1.test", "-web site:host2.test", "lang:de", "-"]
+
+
+def two_indexes(folder: Path, shards: int) -> TwoIndexes:
+    """Both, built from one commit."""
+    corpus = Corpus(str(folder / "one"), partitions=16)
+    corpus.commit(made_pages())
+    shutil.copytree(corpus.root, folder / "many")
+    for root, count in ((corpus.root, 1), (str(folder / "many"), shards)):
+        with Indexer(root, settings(count)) as indexer:
+            indexer.update()
+    return TwoIndexes(corpus.root, str(folder / "many"), shards)

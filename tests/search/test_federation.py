@@ -1,0 +1,249 @@
+"""Replicas in processes of their own: agreement with one index, paging, deaths, what is missing, what is new."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lycosa.crawl.engine import Remote
+from lycosa.crawl.engines.local import LocalEngine
+from lycosa.index.indexer import Indexer, index_shard, tasks_of
+from lycosa.index.shards import layout
+from lycosa.search.engine import Searcher
+from lycosa.search.federation import BLOCK, Federation
+from lycosa.search.keeper import ReplicaKeeper
+from lycosa.search.results import SearchRequest, SearchResults
+from tests.index.corpus import Corpus, page
+from tests.search.shards import EQUAL, TwoIndexes, queries, settings, two_indexes
+
+SHARDS = 3
+READY_S = 60.0
+
+
+def exact(query: str) -> bool:
+    """Whether scores can be compared. tantivy counts several words that stand near each other by the one that is rarer in the segment,
+    so there one index in other segments differs as well."""
+    return len([word for word in query.split() if ":" not in word]) < 2 or '"' in query
+
+
+class Service:
+    """Replicas kept on an engine, and a federation over them."""
+
+    def __init__(self, root: str, replicas: int, *, look_s: float = 0.2, copy: bool = False) -> None:
+        self.said: list[str] = []
+        self.engine = LocalEngine()
+        self.keeper = ReplicaKeeper(self.engine, root, replicas, copy=copy, follow_s=0.1, look_s=look_s, say=self.said.append)
+        assert self.keeper.wait(READY_S)
+        until(lambda: all(len(shard) == replicas for shard in self.keeper.replicas()))
+        self.federation = Federation(self.keeper.replicas, patience_s=3.0, deadline_s=10.0)
+
+    def search(self, text: str, count: int = 10, offset: int = 0) -> SearchResults:
+        return self.federation.search(SearchRequest(text, count, offset))
+
+    def close(self) -> None:
+        self.federation.close()
+        self.keeper.close()
+        self.engine.close()
+
+
+def until(condition: Callable[[], bool], seconds: float = READY_S) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come about"
+        time.sleep(0.02)
+
+
+def urls(results: SearchResults) -> list[str]:
+    return [hit.url for hit in results.hits]
+
+
+def process_of(remote: Remote) -> int:
+    return int(remote.ask("process", timeout_s=5))
+
+
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> TwoIndexes:
+    return two_indexes(tmp_path_factory.mktemp("shards"), SHARDS)
+
+
+@pytest.fixture(scope="module")
+def service(indexes: TwoIndexes) -> Iterator[Service]:
+    service = Service(indexes.many, 2)
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize("query", queries())
+def test_shards_in_one_process_answer_as_one_index(indexes: TwoIndexes, query: str) -> None:
+    one, many = (Searcher(root).search(SearchRequest(query, 30)) for root in (indexes.one, indexes.many))
+    assert (many.total, many.notes) == (one.total, one.notes)
+    if exact(query):
+        assert [round(hit.score, 3) for hit in many.hits] == [round(hit.score, 3) for hit in one.hits]
+
+
+def test_replicas_answer_as_one_index(indexes: TwoIndexes, service: Service) -> None:
+    """Totals, notes and snippets are the same; the first ten are, but for a few at the edge; so are their scores."""
+    searcher, agreed, places = Searcher(indexes.one), Counter[bool](), Counter[bool]()
+    for query in queries():
+        one, many = searcher.search(SearchRequest(query)), service.search(query)
+        assert (many.total, many.notes, many.missing_shards) == (one.total, one.notes, ()), query
+        by_url = {hit.url: hit for hit in one.hits}
+        for hit in many.hits:
+            if hit.url in by_url:
+                assert hit.snippet == by_url[hit.url].snippet
+                assert not exact(query) or hit.score == pytest.approx(by_url[hit.url].score, rel=1e-4)
+        if one.hits:
+            tenth = round(one.hits[-1].score, 3)
+            agreed[exact(query)] += sum(hit.url in by_url or round(hit.score, 3) == tenth for hit in many.hits)
+            places[exact(query)] += len(one.hits)
+    assert min(places.values()) > 100
+    assert agreed[True] >= 0.99 * places[True]
+    assert agreed[False] >= 0.9 * places[False]
+
+
+def test_pages_of_results_come_from_one_order(service: Service) -> None:
+    """Whatever the size of the pages: nothing twice, nothing left out, also where blocks of exact order end."""
+    total = service.search("web").total
+    assert total > 2 * BLOCK
+    by_ten = list(itertools.chain.from_iterable(urls(service.search("web", 10, offset)) for offset in range(0, total, 10)))
+    by_seven = list(itertools.chain.from_iterable(urls(service.search("web", 7, offset)) for offset in range(0, total, 7)))
+    at_once = urls(service.search("web", total))
+    assert by_ten == by_seven == at_once
+    assert len(set(at_once)) == total
+    assert urls(service.search("web", 10, total)) == []
+
+
+def test_equal_scores_come_in_the_order_of_one_index(indexes: TwoIndexes, service: Service) -> None:
+    searcher = Searcher(indexes.one)
+    for offset in (0, 10, 30):
+        assert urls(service.search("unmistakable words", 10, offset)) == urls(
+            searcher.search(SearchRequest("unmistakable words", 10, offset))
+        )
+    assert set(urls(service.search("unmistakable", 100))) == {EQUAL.format(number) for number in range(40)}
+
+
+def test_filters_alone_give_the_newest_first(indexes: TwoIndexes, service: Service) -> None:
+    one, many = Searcher(indexes.one).search(SearchRequest("lang:fr", 50)), service.search("lang:fr", 50)
+    assert [(hit.published_at, hit.fetched_at) for hit in many.hits] == [(hit.published_at, hit.fetched_at) for hit in one.hits]
+    assert {hit.score for hit in many.hits} == {0.0}
+
+
+def test_reads_spread_over_replicas(service: Service) -> None:
+    before = service.federation.asked
+    with ThreadPoolExecutor(4) as pool:
+        assert all(results.total for results in pool.map(service.search, ["web night"] * 40))
+    after = service.federation.asked
+    for shard in service.keeper.replicas():
+        asked = [after[replica.name] - before.get(replica.name, 0) for replica in shard]
+        assert min(asked) > 0.3 * max(asked), asked
+
+
+def test_a_dead_replica_has_a_twin_and_is_replaced(service: Service) -> None:
+    expected = service.search("web night")
+    victim = service.keeper.replicas()[0][0]
+    os.kill(process_of(victim), signal.SIGKILL)
+    for _ in range(8):
+        results = service.search("web night")
+        assert (urls(results), results.missing_shards) == (urls(expected), ())
+    until(lambda: victim.name not in {replica.name for replica in service.keeper.replicas()[0]} and len(service.keeper.replicas()[0]) == 2)
+    assert any(victim.name in line and "died" in line for line in service.said)
+    assert urls(service.search("web night")) == urls(expected)
+
+
+def test_a_replica_that_hangs_is_late_and_its_twin_answers(service: Service) -> None:
+    expected = urls(service.search("river stone"))
+    victim = service.keeper.replicas()[1][0]
+    process = process_of(victim)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            results = service.search("river stone")
+            assert (urls(results), results.missing_shards) == (expected, ())
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def test_replicas_die_during_queries(service: Service) -> None:
+    """Answers are whole or say what is missing; none is an error, none is wrong."""
+    expected = service.search("wolf trap").total
+    stop, seen = threading.Event(), list[SearchResults]()
+
+    def ask() -> None:
+        while not stop.is_set():
+            seen.append(service.search("wolf trap"))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for shard in range(SHARDS):
+        victim = service.keeper.replicas()[shard][0]
+        os.kill(process_of(victim), signal.SIGKILL)
+        until(lambda: all(victim.name not in {replica.name for replica in held} for held in service.keeper.replicas()))  # noqa: B023
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(seen) > 10
+    assert all((results.total == expected) == (not results.missing_shards) for results in seen)
+    until(lambda: all(len(shard) == 2 for shard in service.keeper.replicas()))
+
+
+def test_a_shard_without_replicas_is_missing_and_said_so(indexes: TwoIndexes) -> None:
+    service = Service(indexes.many, 1, look_s=3600.0)
+    try:
+        whole = service.search("web")
+        os.kill(process_of(service.keeper.replicas()[1][0]), signal.SIGKILL)
+        results = service.search("web")
+        assert results.missing_shards == (1,)
+        assert results.notes[-1] == "1 of 3 shards did not answer: their pages are missing here"
+        assert 0 < results.total < whole.total
+        assert results.hits
+        for shard in (0, 2):
+            os.kill(process_of(service.keeper.replicas()[shard][0]), signal.SIGKILL)
+        nothing = service.search("web")
+        assert (nothing.hits, nothing.missing_shards) == ([], (0, 1, 2))
+    finally:
+        service.close()
+
+
+def test_replicas_follow_the_index_and_its_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From nothing, through a commit, a shard that is behind, to another number of shards; from copies on this disk."""
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "cache"))
+    corpus = Corpus(str(tmp_path / "workspace"))
+    service = Service(corpus.root, 1, copy=True)
+    try:
+        nothing = service.search("words")
+        assert (nothing.notes, nothing.generation, nothing.missing_shards) == (["nothing is indexed yet"], 0, ())
+        corpus.commit([(f"http://h{number}.test/", page("Some words.")) for number in range(12)])
+        with Indexer(corpus.root, settings(2)) as indexer:
+            indexer.update()
+        until(lambda: service.search("words").total == 12)
+        assert layout(corpus.root) == len(service.keeper.replicas()) == 2
+        corpus.commit([(f"http://h{number}.test/new", page("Newer words.")) for number in range(12)])
+        first, second = tasks_of(corpus.root, settings(2))
+        index_shard(first)
+        until(lambda: service.search("newer").total > 0)
+        behind = service.search("newer")
+        assert 0 < behind.total < 12
+        assert behind.missing_shards == ()
+        index_shard(second)
+        until(lambda: service.search("newer").total == 12)
+        assert service.federation.languages == {"en": 24}
+        with Indexer(corpus.root, settings(3)) as indexer:
+            indexer.update()
+        totals = []
+        until(lambda: totals.append(service.search("words").total) or len(service.keeper.replicas()) == 3)  # type: ignore[func-returns-value]
+        assert set(totals) == {24}  # the old ones answer until the new ones can
+        assert service.search("words").total == 24
+        copied = {path.name for path in (tmp_path / "cache").rglob("*") if path.suffix == ".store"}
+        assert copied
+    finally:
+        service.close()
