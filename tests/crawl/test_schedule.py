@@ -26,8 +26,9 @@ from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.fresh import interval_of
 from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.heads import Pending
 from lycosa.frontier.recrawl import RecrawlRules, importance
-from lycosa.frontier.reserve import Pending, Reserve, Shelves
+from lycosa.frontier.reserve import Reserve, Shelves
 from lycosa.frontier.shelf import Shelf
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace

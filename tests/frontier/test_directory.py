@@ -79,6 +79,13 @@ def test_a_new_host_rests_with_nothing_to_fetch() -> None:
     assert hosts.counts() == {"hosts": 1, "active": 0, "due": 1, "waiting": 3, "visited": 1, "pages": 1}
 
 
+def test_many_slots_are_found_among_loaded_and_new_hosts() -> None:
+    hosts = directory([0, 0, 0])
+    added = [hosts.add(key, 0) for key in (5, 2 << 40 | 1, (1 << 64) - 1)]
+    keys = np.array([5, 2 << 40, 7, (1 << 64) - 1, 2 << 40 | 1], np.uint64)
+    assert hosts.slots(keys).tolist() == [added[0], hosts.slot(2 << 40), -1, added[2], added[1]]
+
+
 def test_counts_never_fall_below_zero_and_only_fields_are_set() -> None:
     hosts = HostDirectory()
     slot = hosts.add(5, 1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.records import HostRow, UrlId, UrlRow
 from lycosa.frontier.clocks import ClockRules, Clocks
-from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.frontier import Frontier, HostQueue, Order
 
 
 def url_row(host: int, number: int, depth: int = 0) -> UrlRow:
@@ -152,3 +155,41 @@ def test_every_url_comes_once_and_pauses_hold(urls: list[tuple[int, int, int]], 
         assert now < 10_000
     assert len(set(seen)) == len(urls)
     assert len(frontier) == 0
+
+
+def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
+    """Each is looked at once, not at every call; what comes to them meanwhile for others is given at once."""
+    frontier = Frontier(orders={"rests": Order(), "goes": Order()})
+    for host in range(1, 201):
+        frontier.open_host(host_row(host))
+        frontier.add(replace(url_row(host, 1), collection="rests" if host <= 150 else "goes"))
+    looked: list[int] = []
+    pop = frontier._pop
+
+    def counted(queue: HostQueue, now: int, closed: Collection[str]) -> tuple[UrlRow, ...]:
+        looked.append(queue.row.host_key)
+        return pop(queue, now, closed)
+
+    frontier._pop = counted  # type: ignore[method-assign]
+    given = [rows[0].id.host_key for _ in range(50) if (rows := frontier.next(1, {"rests"}))]
+    assert sorted(given) == list(range(151, 201))
+    assert frontier.next(1, {"rests"}) == ()
+    assert len(looked) <= 150 + 50
+    assert frontier.next_time() is not None, "what stands aside is due"
+    frontier.add(replace(url_row(7, 2), collection="goes"))
+    assert [row.id.url_key for row in frontier.next(2, {"rests"})] == [7_000_002]
+    frontier.close_host(8)
+    frontier.finished(7, 2, 0)
+    given = [rows[0].id.host_key for _ in range(200) if (rows := frontier.next(3))]
+    assert sorted(given) == [host for host in range(1, 151) if host != 8]
+    assert frontier.next_time() is None
+
+
+def test_a_url_is_taken_out_of_all_heads_and_out_of_the_batches() -> None:
+    frontier = Frontier(orders={"a": Order(priority=1), "b": Order()})
+    frontier.open_host(host_row(1))
+    frontier.add(replace(url_row(1, 1), collection="a"))
+    frontier.close_head(1, "b", ())
+    waits = replace(url_row(1, 1), collection="b")
+    frontier.beside = lambda row, collection: waits if collection == "b" else None
+    assert [row.collection for row in frontier.next(1)] == ["a", "b"]

@@ -36,6 +36,22 @@ def test_a_run_holds_all_rows_of_a_place(rows: np.ndarray, step: int, wanted: li
         assert all(begin <= row < stop for row in np.flatnonzero((rows >= low) & (rows < low + 3)))
 
 
+@given(ROWS, st.integers(1, 30), st.lists(st.integers(0, 200), max_size=6))
+def test_a_file_that_comes_in_parts_has_the_same_index(rows: np.ndarray, step: int, edges: list[int]) -> None:
+    whole, parted = FileIndex.of(rows, step), FileIndex.of_parts(np.split(rows, sorted(edges)), step)
+    assert (whole.first.tolist(), whole.start.tolist(), whole.last, whole.exact) == (
+        parted.first.tolist(),
+        parted.start.tolist(),
+        parted.last,
+        parted.exact,
+    )
+
+
+def test_parts_that_are_not_sorted_are_an_error() -> None:
+    with pytest.raises(ValueError, match="not sorted"):
+        FileIndex.of_parts([np.array([1, 5], np.uint64), np.array([4], np.uint64)], 1)
+
+
 def test_rows_that_are_not_sorted_are_an_error() -> None:
     with pytest.raises(ValueError, match="not sorted"):
         FileIndex.of(np.array([2, 1], np.uint64), 1)

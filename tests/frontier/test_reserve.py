@@ -38,6 +38,8 @@ class Web:
     fails: Counter[Page] = field(default_factory=Counter)
     stop_after: int = 1 << 30
     stopper: Callable[[], None] = lambda: None
+    robots: str = ""
+    observer: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._pages = {self.address(page): page for page in self.graph}
@@ -54,6 +56,8 @@ class Web:
     def start(self, request: Request) -> None:
         page = self._pages.get(request.url)
         status, body = 404, b""
+        if self.robots and request.url.endswith("/robots.txt"):
+            status, body = 200, self.robots.encode()
         if page is not None:
             self.asked.append(page)
             self.at_once[page[0]] += 1
@@ -77,6 +81,7 @@ class Web:
             token=request.token,
         )
         heapq.heappush(self._running, (now + 20, next(self._order), exchange))
+        self.observer()
         if len(self.asked) >= self.stop_after:
             self.stopper()
 
@@ -120,7 +125,7 @@ def session_of(
     config = parse_config(f"[crawl]\nactive_hosts = {hosts}\ncommit_pages = {commit_pages}\npatience = '30d'\ncommit_interval = '5s'")
     addresses = tuple(map(web.address, seeds))
     session = open_session(workspace, config, [Job(each, addresses) for each in collections], command="test", clock=web.clock, fetcher=web)
-    session.ledger.reserve._waiting_urls = urls  # less than a configuration may say
+    session.ledger.reserve.heads._waiting_urls = urls  # less than a configuration may say
     web.stopper = session.worker.stop
     return session
 
@@ -200,7 +205,7 @@ def test_every_url_is_given_once_and_none_is_lost(
         with workspace.own("test"):
             crawl(session_of(workspace, web, collections, hosts=hosts, urls=urls, commit_pages=commit_pages))
     wanted = reached(graph, [(0, 0)])
-    often = 1 if large_heads else len(collections)  # two collections share a fetch if both have the URL at hand
+    often = 1  # two collections share a fetch
     assert {page for page, times in web.answered.items() if times} == wanted
     assert max(web.answered.values()) <= often
     assert stops or all(times <= often + failures[page] for page, times in Counter(web.asked).items())
@@ -250,6 +255,42 @@ def test_a_domain_of_many_hosts_does_not_take_all_places(tmp_path: Path) -> None
     assert Counter(web.asked) == Counter(list(pages))
     last_of_others = max(place for place, (host, _) in enumerate(web.asked) if host >= 30)
     assert last_of_others < 60, "others wait until the large domain is done"
+
+
+@pytest.mark.parametrize("strategies", [("breadth-first", "depth-first"), ("best-first", "depth-first")])
+def test_two_collections_share_every_fetch_however_small_their_heads(tmp_path: Path, strategies: tuple[str, str]) -> None:
+    """One begins at one end of the host, the other at the other; all is in the tables, and heads hold two URLs."""
+    pages: dict[Page, list[Page]] = {(0, number): [(0, number + 1)] if number < 39 else [] for number in range(40)}
+    workspace = Workspace.create(str(tmp_path / "w"))
+    collections = [Collection(name=name, scope="any", strategy=each) for name, each in zip("ab", strategies, strict=True)]
+    web = Web(ManualClock(), pages, apart)
+    with workspace.own("test"):
+        session = session_of(workspace, web, collections, hosts=1, urls=2, seeds=pages)
+        session.take_up()
+        session.worker.commit_now()
+        session.claim.release()
+        session.close()
+        crawl(session_of(workspace, web, collections, hosts=1, urls=2, commit_pages=7))
+    assert Counter(web.asked) == Counter(list(pages))
+    assert LiveTables(workspace).scan("urls").collect()["state"].to_list() == [UrlState.VISITED] * 80
+
+
+def test_hosts_with_long_robots_files_are_sent_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What active hosts hold of robots.txt is bounded, and every page is fetched all the same."""
+    monkeypatch.setattr("lycosa.frontier.reserve._MOST_ROBOTS_TEXT", 40_000)
+    monkeypatch.setattr("lycosa.frontier.reserve._WEIGH_EVERY_MS", 1_000)
+    pages: dict[Page, list[Page]] = {(host, number): [] for host in range(30) for number in range(3)}
+    workspace = Workspace.create(str(tmp_path / "w"))
+    web = Web(ManualClock(), pages, apart, robots="User-agent: *\nDisallow: /x\n" + "# nothing\n" * 900)
+    held: list[int] = []
+    with workspace.own("test"):
+        session = session_of(workspace, web, [Collection(name="a", scope="any", delay="20s")], hosts=12, urls=200, seeds=pages)
+        hosts = session.ledger.frontier.hosts
+        web.observer = lambda: held.append(sum(len(entry.body) for queue in hosts.values() for entry in queue.row.robots))
+        crawl(session)
+    assert Counter(web.asked) == Counter(list(pages))
+    assert max(held) > 40_000, "the bound is tried"
+    assert sorted(held)[len(held) // 2] <= 60_000 < 12 * 9_000
 
 
 def test_a_full_head_keeps_its_best() -> None:

@@ -94,7 +94,7 @@ class HostDirectory:
 
     def slots(self, host_keys: _Keys) -> Slots:
         """The slots of many hosts, -1 where there is none."""
-        if self._new or not self._indexed:
+        if not self._indexed:
             self._reindex()
         order = np.argsort(host_keys)
         wanted = host_keys[order]
@@ -107,6 +107,10 @@ class HostDirectory:
                 ordered = self.host_key[bucket]
                 at = np.minimum(np.searchsorted(ordered, wanted[first:last]), bucket.size - 1)
                 found[order[first:last]] = np.where(ordered[at] == wanted[first:last], bucket[at].astype(np.int64), -1)
+        if self._new:
+            for place in np.flatnonzero(found < 0).tolist():
+                found[place] = self._new.get(int(host_keys[place]), -1)
+        self._arrays.shed()
         return found
 
     def add(self, host_key: int, partition: int) -> int:

@@ -6,6 +6,8 @@ Invariants
 - A host is scheduled at most once, at the earliest time at which it may be asked and has something to ask.
 - A host is asked only when its clocks allow (`lycosa.frontier.clocks`: its own, its registrable domain's, its address's),
   which only `finished` and `delay` move; and not while it is held.
+- A host that has something to ask only in collections that may not fetch now stands aside, in the order in which hosts come, until
+  one of them may or it is scheduled again.
 - A host that could be asked but for its domain stands in the domain's line (`parked`); only the line's first is woken when the
   domain has a place.
 - A head holds the first of its collection's URLs of the host in the strategy's order; when it is not `complete`, the tables
@@ -16,7 +18,7 @@ Times are milliseconds of the monotonic clock. What rests is in the tables; noth
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -78,6 +80,8 @@ class HostQueue:
 _DEFAULT_ORDER = Order()
 _LOOK_AGAIN_MS = 100
 _OVERFULL = 2
+_ASIDE = -1  # `scheduled_at` of a host that stands aside: any time at which it may be asked is another
+_MOST_STALE = 1_000
 
 
 class Frontier:
@@ -90,10 +94,12 @@ class Frontier:
         self._times: list[tuple[int, int, int]] = []  # heap of (time, number, host_key)
         self._due: list[tuple[Rank, int, int]] = []  # heap of (host's rank, number, host_key)
         self._wakes: list[tuple[int, str]] = []  # heap of (time, domain): a host of the domain's line may be asked
+        self._aside: dict[str, list[tuple[Rank, int, int]]] = {}  # by collection, heaps as `_due`
         self._waking: dict[str, int] = {}  # domain -> the time of its one valid entry there
         self._numbers = count(1)
         self._size = 0
         self.dry: set[int] = set()  # hosts with an empty head that the tables can fill
+        self.beside: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None  # its row there, if that may be fetched too
         self.unvisited_only = False  # hosts rest that come before any visited one: ask for them first
 
     def __len__(self) -> int:
@@ -179,18 +185,24 @@ class Frontier:
             return False
         self.add(row)
         if len(head.rows) > _OVERFULL * room:
-            self._trim(head, room)
+            self._trim(queue, head, room)
         return True
 
-    def _trim(self, head: Head, room: int) -> None:
-        """Leave the first `room` of what waits in a head to it; the tables, or the batches, hold the others too."""
+    def _trim(self, queue: HostQueue, head: Head, room: int) -> None:
+        """Leave the first `room` of what waits in a head to it, and what waits in another head too; the tables, or the batches, hold
+        the others."""
         waiting = sorted(entry for entry in head.waiting if self._valid(head, entry[1], entry[2]))
-        for _, _, row in waiting[room:]:
-            del head.rows[row.key]
-            self._size -= 1
-        if waiting[room:]:
-            head.closed_at = waiting[room][0]
-        head.waiting = waiting[:room]
+        kept, rest = waiting[:room], waiting[room:]
+        others = [other.rows for other in queue.heads.values() if other is not head]
+        for entry in rest:
+            if any(entry[2].key in rows for rows in others):
+                kept.append(entry)
+            else:
+                del head.rows[entry[2].key]
+                self._size -= 1
+        if rest:
+            head.closed_at = rest[0][0]
+        head.waiting = kept  # sorted, so a heap
 
     def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """Take a URL out, whatever its host's clock says (replay uses this)."""
@@ -212,7 +224,7 @@ class Frontier:
         if closed and self._orders and all(name in closed for name in self._orders):
             return ()  # or every host that is due would be looked at, in vain
         self._wake_lines(now)
-        while not rows and (queue := self._next_host(now)) is not None:
+        while not rows and (queue := self._next_host(now, closed)) is not None:
             key, domain = queue.row.host_key, queue.row.registrable_domain
             if self.unvisited_only and queue.row.visited:
                 put_off.append(queue)
@@ -232,7 +244,7 @@ class Frontier:
                     self.start(key, now)
                     self._schedule(queue)
                 elif closed and any(head.waiting for head in queue.heads.values()):
-                    put_off.append(queue)
+                    self._put_aside(queue, now)
                 else:
                     self._schedule(queue)
             self._wake(domain)
@@ -296,12 +308,9 @@ class Frontier:
         return None
 
     def _next_scheduled(self) -> int | None:
-        while self._due:
-            _, number, host_key = self._due[0]
-            queue = self._hosts.get(host_key)
-            if queue is not None and queue.scheduled == number:
-                return queue.scheduled_at
-            heapq.heappop(self._due)
+        for heap in (self._due, *self._aside.values()):
+            if self._first(heap) is not None:
+                return self._hosts[heap[0][2]].scheduled_at
         while self._times:
             at, number, host_key = self._times[0]
             queue = self._hosts.get(host_key)
@@ -324,21 +333,44 @@ class Frontier:
         strategy = head.order.strategy
         heapq.heappush(head.waiting, (strategy.rank(row), -number if strategy.last_first else number, row))
 
-    def _next_host(self, now: int) -> HostQueue | None:
-        """Take the first of the hosts whose time has come off the schedule."""
+    def _next_host(self, now: int, closed: Collection[str]) -> HostQueue | None:
+        """Take the first of the hosts whose time has come, and that do not stand aside for these collections, off the schedule."""
         while self._times and self._times[0][0] <= now:
             _, number, host_key = heapq.heappop(self._times)
             queue = self._hosts.get(host_key)
             if queue is None or queue.scheduled != number:
                 continue  # an older entry: the host was scheduled again
             heapq.heappush(self._due, (self._host_rank(queue, now), number, host_key))
-        while self._due:
-            _, number, host_key = heapq.heappop(self._due)
+        heaps = [self._due, *(heap for name, heap in self._aside.items() if name not in closed)] if self._aside else [self._due]
+        firsts = [heap for heap in heaps if self._first(heap) is not None]
+        if not firsts:
+            return None
+        _, _, host_key = heapq.heappop(min(firsts, key=_top) if len(firsts) > 1 else firsts[0])
+        queue = self._hosts[host_key]
+        queue.scheduled = 0
+        return queue
+
+    def _first(self, heap: list[tuple[Rank, int, int]]) -> HostQueue | None:
+        """The host of a heap's first valid entry; those before it are dropped."""
+        while heap:
+            _, number, host_key = heap[0]
             queue = self._hosts.get(host_key)
             if queue is not None and queue.scheduled == number:
-                queue.scheduled = 0
                 return queue
+            heapq.heappop(heap)
         return None
+
+    def _put_aside(self, queue: HostQueue, now: int) -> None:
+        """Nothing of the host may be asked now but for what its collections may fetch: it comes when one of them may."""
+        queue.scheduled, queue.scheduled_at = next(self._numbers), _ASIDE
+        entry = (self._host_rank(queue, now), queue.scheduled, queue.row.host_key)
+        for name, head in queue.heads.items():
+            if head.waiting:
+                heap = self._aside.setdefault(name, [])
+                heapq.heappush(heap, entry)
+                if len(heap) > _MOST_STALE + 2 * len(self._hosts):
+                    heap[:] = [each for each in heap if each[2] in self._hosts and self._hosts[each[2]].scheduled == each[1]]
+                    heapq.heapify(heap)
 
     def _host_rank(self, queue: HostQueue, now: int) -> Rank:
         best: Rank | None = None
@@ -362,8 +394,12 @@ class Frontier:
             if row is not None:
                 head.served_at = now
                 rows = [row]
-                for _, other in heads:
+                if head.closed_at is not None and head.order.strategy.rank(row) >= head.closed_at:
+                    self.dry.add(row.id.host_key)  # it waited here for another head's sake: the tables hold some that come before it
+                for name, other in heads:
                     same = self._take_out(row.id.host_key, other, row.key)
+                    if same is None and not other.complete and other is not head:
+                        same = self.beside(row, name)
                     if same is not None:
                         rows.append(same)
                 return tuple(rows)
@@ -450,3 +486,7 @@ class Frontier:
     def _valid(self, head: Head, number: int, row: UrlRow) -> bool:
         entry = head.rows.get(row.key)
         return entry is not None and entry[0] == abs(number)
+
+
+def _top(heap: list[tuple[Rank, int, int]]) -> tuple[Rank, int, int]:
+    return heap[0]

@@ -7,7 +7,7 @@ finds is to be compared with the host key itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -43,15 +43,36 @@ class FileIndex:
         Raises:
             ValueError: the rows are not sorted.
         """
-        if row_places.size == 0:
-            return FileIndex(row_places, np.zeros(1, np.int64), 0, True)
-        if (row_places[1:] < row_places[:-1]).any():
-            raise ValueError("rows are not sorted by partition and host key")
-        begins = np.concatenate([[0], np.flatnonzero(row_places[1:] != row_places[:-1]) + 1])
-        if step > 1:
-            blocks = begins // step
-            begins = begins[np.concatenate([[True], blocks[1:] != blocks[:-1]])]
-        return FileIndex(row_places[begins], np.append(begins, row_places.size).astype(np.int64), int(row_places[-1]), step == 1)
+        return FileIndex.of_parts([row_places], step)
+
+    @staticmethod
+    def of_parts(parts: Iterable[Places], step: int) -> FileIndex:
+        """`of` for a file that comes part by part, so that the places of all its rows are never held together.
+
+        Raises:
+            ValueError: the rows are not sorted.
+        """
+        firsts: list[Places] = []
+        starts: list[Rows] = []
+        rows, last, block = 0, -1, -1
+        for part in parts:
+            if part.size == 0:
+                continue
+            if int(part[0]) < last or (part[1:] < part[:-1]).any():
+                raise ValueError("rows are not sorted by partition and host key")
+            begins = np.flatnonzero(part[1:] != part[:-1]) + 1
+            if int(part[0]) != last:
+                begins = np.concatenate([[0], begins])
+            if step > 1 and begins.size:
+                blocks = (begins + rows) // step
+                begins = begins[np.concatenate([[int(blocks[0]) != block], blocks[1:] != blocks[:-1]])]
+                block = int(blocks[-1])
+            firsts.append(part[begins])
+            starts.append(begins + rows)
+            rows, last = rows + part.size, int(part[-1])
+        if not rows:
+            return FileIndex(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0, True)
+        return FileIndex(np.concatenate(firsts), np.append(np.concatenate(starts), rows).astype(np.int64), last, step == 1)
 
     @property
     def rows(self) -> int:

@@ -137,10 +137,11 @@ class Shelf:
             glob=False,
             hive_partitioning=False,
         )
-        keys = rows.select("partition", "host_key").collect()
-        step = 1 if keys.height <= _EXACT_ROWS else _STEP
+        keys = rows.select("partition", "host_key")
+        parts = (keys.slice(first, PASS_ROWS).collect() for first in range(0, file.rows, PASS_ROWS))
+        row_places = (places(part["partition"].to_numpy(), part["host_key"].to_numpy()) for part in parts)
         try:
-            return _File(rows, FileIndex.of(places(keys["partition"].to_numpy(), keys["host_key"].to_numpy()), step))
+            return _File(rows, FileIndex.of_parts(row_places, 1 if file.rows <= _EXACT_ROWS else _STEP))
         except ValueError as error:
             raise WorkspaceError(f"{file.path}: {error}; run `lycosa check`") from None
 

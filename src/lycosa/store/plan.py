@@ -31,7 +31,7 @@ class MergeSettings:
     gather: int = 32  # files of one level that are folded together, and the ratio from one level to the next
     base_share: int = 4  # fold into the base when a 1/base_share of it has come since
     split_bytes: int = 64 * 2**20  # a base file ends at the first partition that begins behind this
-    memory_bytes: int = 4 * 2**20  # rows held between reads; 10 M rows of urls peak 140 MB above the start (bench/store.py)
+    memory_bytes: int = 24 * 2**20  # rows held between reads: of 32 files about a row group each, or each group is unpacked several times
 
 
 @dataclass(slots=True, frozen=True)

@@ -23,7 +23,7 @@ from lycosa.store.schema import SORT, TABLES, Table
 GROUP_BYTES = 8 * 2**20
 """A row group holds at most about this much, in memory: a reader of large pages holds one or two of them."""
 
-PASSING_GROUP_BYTES = 2**19
+PASSING_GROUP_BYTES = 2**21
 """The same of a file that will be folded into another one before long: a merge holds a part of a group of each of its files, and
 unpacks a group for each part."""
 
