@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,9 +33,9 @@ def now_ms() -> int:
 
 @dataclass
 class ClusterCrawl:
-    """`lycosa crawl` with an engine, from start to end. Times are ms since 1970."""
+    """`lycosa crawl` with an engine, from start to end. Times are ms since 1970. What asks for processes wants a workspace in a folder."""
 
-    workspace: Path
+    workspace: Path | str
     served: ServedWeb
     engine: Sequence[str]  # the options that choose it
     settings: Sequence[str] = ()
@@ -42,10 +43,9 @@ class ClusterCrawl:
     process: subprocess.Popen[str] = field(init=False)
 
     def __enter__(self) -> ClusterCrawl:
-        self.workspace.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(self.workspace), *overrides(self.served), *self.settings]
         command += ["crawl", self.served.seeds[0], "--quiet", "--json", "--no-index", *self.engine]
-        self._errors = (self.workspace.parent / f"{self.workspace.name}.errors").open("w+")
+        self._errors = tempfile.NamedTemporaryFile("w+", prefix="lycosa-errors-")
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env={**os.environ, **self.environment}
         )
@@ -68,8 +68,8 @@ class ClusterCrawl:
     def status(self) -> dict[str, Any]:
         """What the coordinator wrote last; empty before."""
         try:
-            found: dict[str, Any] = json.loads((self.workspace / "run" / "cluster.json").read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
+            found: dict[str, Any] = json.loads(Path(self.workspace, "run", "cluster.json").read_text())
+        except FileNotFoundError:
             return {}
         return found
 

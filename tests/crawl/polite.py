@@ -176,7 +176,7 @@ def promises(web: Web, unseen: frozenset[Logged]) -> Rules:
     )
 
 
-def without_visit(workspace: Path, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
+def without_visit(workspace: Path | str, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
     """The requests that no visit tells of; and by URL how many requests too many fell into the time of one visit."""
     visited = LiveTables(Workspace.open(str(workspace))).scan("visits")
     frame = visited.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms").collect().sort("fetched_at")
