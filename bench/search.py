@@ -62,8 +62,8 @@ def html_files(sites: Path) -> Iterator[tuple[str, Path]]:
                 yield normalise(f"http://{site.name}.test/{file.relative_to(site).as_posix()}"), file
 
 
-def fill(root: str, sites: Path, most_pages: int, samples: list[Sample]) -> int:
-    """Parse the pages and commit them to a new workspace. Returns how many."""
+def fill(root: str, sites: Path, most_pages: int, samples: list[Sample], moved: Callable[[str], str] | None = None) -> int:
+    """Parse the pages and commit them to a new workspace, each at its address or at what `moved` makes of it. Returns how many."""
     workspace = Workspace.create(root)
     identifier = Identifier(workspace.domains, workspace.partitions)
     claim = workspace.claim("bench")
@@ -72,6 +72,7 @@ def fill(root: str, sites: Path, most_pages: int, samples: list[Sample]) -> int:
     for url, file in html_files(sites):
         if count >= most_pages:
             break
+        url = moved(url) if moved is not None else url
         page: Page = parse_page(file.read_bytes(), url=url, content_type="text/html")
         _, host, host_key, url_key, partition = identifier.identify(url)
         visit = Visit(url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1)

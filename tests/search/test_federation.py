@@ -6,9 +6,8 @@ import itertools
 import os
 import signal
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from lycosa.search.federation import BLOCK, Federation
 from lycosa.search.keeper import ReplicaKeeper
 from lycosa.search.results import SearchRequest, SearchResults
 from tests.index.corpus import Corpus, page
-from tests.search.shards import EQUAL, TwoIndexes, queries, settings, two_indexes
+from tests.search.shards import EQUAL, TwoIndexes, queries, settings, two_indexes, until
 
 SHARDS = 3
 READY_S = 60.0
@@ -53,13 +52,6 @@ class Service:
         self.federation.close()
         self.keeper.close()
         self.engine.close()
-
-
-def until(condition: Callable[[], bool], seconds: float = READY_S) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not come about"
-        time.sleep(0.02)
 
 
 def urls(results: SearchResults) -> list[str]:
