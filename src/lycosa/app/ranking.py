@@ -61,7 +61,7 @@ class RankerBeside:
 
     def __init__(self, root: str, folder: str) -> None:
         self._root = root
-        self._out = Path(folder) / "ranking"
+        self._out = Path(folder) / f"ranking-{os.getpid()}"  # several workers may share the folder
         self._collection = ""
         self._process: subprocess.Popen[bytes] | None = None
 

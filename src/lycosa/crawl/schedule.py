@@ -1,8 +1,10 @@
 """Freshness in the worker: when known pages come again, learned from the tables while the crawl goes on.
 
 Once a day, at the start, and whenever the visited pages have doubled, a ranker goes through the tables (`lycosa.crawl.ranking`).
-What it finds is taken in bit by bit, at each tick a little: the collection's rules and prior at once, then the rows whose numbers
-changed, then the hosts that rest. Links to known pages, where they make pages due, are looked up here too, many at once.
+Where several workers share the partitions each ranks the whole, for links come from everywhere, writes its own rows, and has its
+share of the budget. What is found is taken in bit by bit, at each tick a little: the collection's rules and prior at once, then the
+rows whose numbers changed, then the hosts that rest. Links to known pages, where they make pages due, are looked up here too, many at
+once.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ class Schedule:
         for name in ledger.assignments:
             rules = ledger.reserve.rules_of(name)
             if rules is not None and rules.policy is Policy.FRESH:
-                budget = ledger.reserve.budgets[name] = Budget(rules.budget_per_day, self._clock.now_ms())
+                budget = ledger.reserve.budgets[name] = Budget(rules.budget_per_day * ledger.territory.share, self._clock.now_ms())
                 self._plans[name] = _Plan(rules, budget, steered_at=self._started_at)
             if rules is not None and rules.policy is Policy.AGE and rules.on_link:
                 self._linked[name] = _Linked(rules)
@@ -190,6 +192,8 @@ class Schedule:
             changes.close()
             self._changes = None
             return
+        if self._ledger.territory.held is not None:
+            part = part[np.isin(part["partition"], list(self._ledger.territory.held))]  # the rest is the other workers' to write
         keys = zip(part["partition"].tolist(), part["host_key"].tolist(), part["url_key"].tolist(), strict=True)
         identities = [UrlId("", "", host_key, url_key, partition) for partition, host_key, url_key in keys]
         numbers = dict(

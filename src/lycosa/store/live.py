@@ -173,7 +173,9 @@ class LiveTables:
         least = 1_000 if memory_bytes is None else 100
         step = max(least, held // 6 * file.rows // max(1, file.bytes))
         if step >= file.rows:
-            yield 0, rows.collect()
+            part = rows.collect()
+            if part.height:
+                yield 0, part
             return
         for start in range(0, file.rows, step):
             part = rows.slice(start, step).collect()

@@ -1,0 +1,143 @@
+"""Several sessions that share the partitions of one workspace, run turn by turn in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.app.session import Session, open_session
+from lycosa.core.clock import Clock
+from lycosa.core.config import Collection, parse_config
+from lycosa.core.errors import ClaimLost
+from lycosa.crawl.ledger import Job
+from lycosa.crawl.membership import Lease
+from lycosa.fetch.fetcher import Fetcher
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+PARTITIONS = 16
+QUICK = ("crawl.patience=2s", "crawl.commit_pages=40", "crawl.commit_interval=20s", "fetch.retry_wait=1s")
+_MOST_TURNS = 200_000
+
+MakeFetcher = Callable[[str], Fetcher | None]
+
+
+@dataclass
+class Crew:
+    """Members by name. `fetcher` makes each one's; None: the network."""
+
+    root: Path
+    clock: Clock
+    job: Job
+    fetcher: MakeFetcher = lambda name: None
+    settings: tuple[str, ...] = ()
+    longest_wait_ms: int = 200
+    members: dict[str, Session] = field(default_factory=dict)
+    turns: int = 0
+    pages: int = 0
+    found_rows: int = 0
+
+    def workspace(self) -> Workspace:
+        return Workspace.open_or_create(str(self.root), PARTITIONS)
+
+    def join(
+        self, name: str, partitions: Iterable[int] | None, *, lease: Lease | None = None, granted: dict[str, int] | None = None
+    ) -> Session:
+        """A member claims these partitions and takes up what is stored there."""
+        config = parse_config("", overrides=(*QUICK, *self.settings))
+        session = open_session(
+            self.workspace(),
+            config,
+            [self.job],
+            command="test",
+            clock=self.clock,
+            forever=partitions is not None,
+            fetcher=self.fetcher(name),
+            longest_wait_ms=self.longest_wait_ms,
+            partitions=partitions,
+            worker=name,
+            lease=lease,
+            granted=granted,
+        )
+        self.members[name] = session
+        session.take_up()
+        return session
+
+    def share(self, names: Sequence[str]) -> None:
+        """These join and share all partitions, every so many-th each."""
+        for number, name in enumerate(names):
+            self.join(name, range(number, PARTITIONS, len(names)))
+
+    def kill(self, name: str) -> frozenset[int]:
+        """As SIGKILL would have it: what is not committed stays in its WARC. Gives back what it held."""
+        session = self.members.pop(name)
+        held = session.claim.partitions
+        self._count(session)
+        session.close()
+        return held
+
+    def leave(self, name: str) -> frozenset[int]:
+        """A member commits, releases, and ends."""
+        session = self.members.pop(name)
+        session.worker.end("stopped")
+        self._count(session)
+        session.claim.release()
+        session.close()
+        return session.claim.partitions
+
+    def turn(self) -> None:
+        self.turns += 1
+        for session in list(self.members.values()):
+            session.worker.turn()
+            session.inbox.apply()
+
+    def ended(self) -> bool:
+        """The rule for the end of a crawl: all are idle up to the same entry, and that is the log's last."""
+        standings = {session.worker.idle() for session in self.members.values()}
+        return len(standings) == 1 and all(idle and head == self.workspace().state().head for idle, head in standings)
+
+    def run(self, until: Callable[[], bool] | None = None) -> None:
+        """Turn after turn, until that or the end."""
+        done = until or self.ended
+        for _ in range(_MOST_TURNS):
+            self.turn()
+            if done():
+                return
+        raise AssertionError("the crawl does not end")
+
+    def close(self) -> None:
+        for name in list(self.members):
+            with suppress(ClaimLost):
+                self.leave(name)
+
+    def _count(self, session: Session) -> None:
+        self.pages += session.worker.progress.pages
+        self.found_rows += session.found.rows
+
+    # -- what it left -------------------------------------------------------------------------------------------------
+
+    def table(self, name: str) -> pl.DataFrame:
+        return LiveTables(self.workspace()).scan(name).collect()
+
+    def facts(self) -> dict[str, list[tuple[object, ...]]]:
+        """The tables up to time, to who fetched, and to which of several pages led to a URL first."""
+        urls = self.table("urls").select("collection", "operation", "url", "depth", "state", "reason", "text_digest", "digest")
+        pages = self.table("pages").select("collection", "url", "text_digest", "simhash", "language", "title")
+        links = self.table("links").select("source", "target", "anchor", "kind", "position")
+        visits = self.table("visits").filter(pl.col("kind") != "robots").select("collection", "url", "kind", "http_status", "digest")
+        return {
+            "urls": sorted(urls.rows()),
+            "pages": sorted(pages.rows()),
+            "links": sorted(links.rows()),
+            "visits": sorted(visits.rows()),
+        }
+
+
+def job(seeds: Iterable[str], **settings: object) -> Job:
+    """A collection for a synthetic web: one second between fetches, as simulated time costs nothing."""
+    quick = {"scope": "any", "delay": "1s", "courtesy_factor": 0.0, "backoff": "1s", "traps": False, "connections": 100}
+    return Job(Collection.model_validate({**quick, **settings}), tuple(seeds))

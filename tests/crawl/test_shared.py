@@ -1,0 +1,288 @@
+"""Several workers share the partitions: what they find together is what one finds alone, whoever dies on the way."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.core.clock import SystemClock
+from lycosa.core.errors import ClaimLost
+from lycosa.crawl.inbox import submission
+from lycosa.crawl.ledger import Job
+from lycosa.crawl.membership import Answer, Lease
+from lycosa.store.check import verify
+from tests.crawl.conftest import ServeWeb, page
+from tests.crawl.crew import PARTITIONS, Crew, job
+from tests.servers.synthetic.plan import WebPlan
+from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
+from tests.servers.synthetic.web import Web
+
+PLAN = WebPlan.calm(seed=11, hosts=20, pages=120, subdomains=0.3, sitemaps=0.5, redirects=0.06, gone=0.03, robots_foreign=0.1)
+
+Facts = dict[str, list[tuple[object, ...]]]
+
+
+class SimulatedCrew(Crew):
+    """A crew over a synthetic web, in simulated time. `logs`: what each member asked for."""
+
+    def __init__(self, root: Path, plan: WebPlan = PLAN, **settings: object) -> None:
+        self.web = Web(plan)
+        clock = SimulatedClock(plan.epoch_ms)
+        self.logs: dict[str, list[Logged]] = defaultdict(list)
+        super().__init__(root, clock, job(self.web.seeds(), **settings))
+        self.fetcher = lambda name: SimulatedFetcher(self.web, clock, record=self.logs[name].append)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    """What one worker finds alone."""
+    return alone(tmp_path_factory.mktemp("alone") / "one")
+
+
+@contextmanager
+def crew(root: Path, plan: WebPlan = PLAN, **settings: object) -> Iterator[SimulatedCrew]:
+    working = SimulatedCrew(root, plan, **settings)
+    try:
+        yield working
+    finally:
+        working.close()
+
+
+def alone(root: Path, plan: WebPlan = PLAN, **settings: object) -> Facts:
+    """What one worker that holds all partitions leaves."""
+    with crew(root, plan, **settings) as one:
+        session = one.join("one", None)
+        progress = session.worker.run()
+        while progress.ended == "finished" and session.walk_fallen():
+            progress = session.worker.run()
+        one.leave("one")
+        return one.facts()
+
+
+def assert_one_worker_a_host(logs: dict[str, list[Logged]]) -> None:
+    """No host was asked by two at once, nor by the second within the pause after the first (a redirected robots.txt apart)."""
+    asked: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for name, log in logs.items():
+        for request in log:
+            if not request.path.startswith("/robots-of/"):
+                asked[request.host].append((request.arrived_at_ms, request.answered_at_ms, name))
+    for host, requests in asked.items():
+        requests.sort()
+        for (_, ended, one), (began, _, other) in pairwise(requests):
+            assert one == other or began >= ended + 1_000, f"{host}: {one} until {ended}, {other} from {began}"
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int) -> None:
+    with crew(tmp_path / "many") as many:
+        many.share([f"w{number}" for number in range(workers)])
+        many.run()
+        assert many.table("found").height == 0  # nothing is left unapplied
+        many.close()
+        found = many.facts()
+        for table, rows in expected.items():
+            assert found[table] == rows, table
+        assert_one_worker_a_host(many.logs)
+        assert min(len(log) for log in many.logs.values()) > 0
+        assert many.found_rows < 3 * many.pages  # a page has 20 links
+        assert not verify(many.workspace()).findings
+
+
+def test_a_depth_limit_gives_the_same_pages_however_many_work(tmp_path: Path, expected: Facts) -> None:
+    shallow = alone(tmp_path / "one", depth=3)
+    assert shallow["urls"] != expected["urls"]
+    with crew(tmp_path / "many", depth=3) as many:
+        many.share(["a", "b", "c", "d"])
+        many.run()
+        many.close()
+        found = many.facts()
+    for table in ("urls", "pages"):
+        assert found[table] == shallow[table], table
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(1, 21))])
+def test_nothing_is_lost_or_doubled_when_workers_die(tmp_path: Path, expected: Facts, seed: int) -> None:
+    chance = random.Random(seed)
+    # With a limit, however wide, whoever takes over finds out what depths a dead worker was about to lower.
+    with crew(tmp_path / "many", depth=100) as many:
+        names = iter(f"w{number}" for number in range(100))
+        many.share([next(names) for _ in range(3)])
+        for _ in range(4):
+            target = many.turns + chance.randrange(5, 60)
+            many.run(lambda target=target: many.turns >= target)  # type: ignore[misc]
+            held = many.kill(chance.choice(sorted(many.members)))
+            if chance.random() < 0.5 or not many.members:  # two share what it held
+                part = frozenset(partition for partition in held if chance.random() < 0.5)
+                for share in (part, held - part):
+                    if share:
+                        many.join(next(names), share)
+            else:  # one that lives takes it besides its own
+                name = chance.choice(sorted(many.members))
+                many.join(next(names), many.leave(name) | held)
+        many.run()
+        many.close()
+        found = many.facts()
+        for table, rows in expected.items():
+            assert found[table] == rows, table
+        records = Counter(many.table("visits")["record_id"])
+        assert max(records.values()) == 1
+        assert_one_worker_a_host(many.logs)
+        assert not verify(many.workspace()).findings
+
+
+def test_a_single_worker_applies_what_was_found_for_others(tmp_path: Path, expected: Facts) -> None:
+    with crew(tmp_path / "many") as many:
+        many.share(["a", "b"])
+        many.run(lambda: many.turns > 60)
+        many.kill("a")
+        many.leave("b")
+        session = many.join("all", None)
+        session.worker.run()
+        session.walk_fallen()
+        session.worker.run()
+        many.leave("all")
+        assert many.facts()["urls"] == expected["urls"]
+        assert many.table("found").height == 0
+
+
+def test_idle_workers_do_not_make_each_other_commit(tmp_path: Path) -> None:
+    with crew(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=12)) as many:
+        many.share(["a", "b", "c"])
+        many.run()
+        head = many.workspace().state().head
+        start = many.clock.now_ms()
+        many.run(lambda: many.clock.now_ms() > start + 1_800_000)
+        assert many.workspace().state().head == head
+
+
+def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_path: Path) -> None:
+    with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=400.0)) as many:
+        lease = Lease(many.clock, 20_000)
+        everything = Answer(partitions=frozenset(range(PARTITIONS)), number=1)
+        session = many.join("a", range(PARTITIONS), lease=lease)
+        many.run(lambda: many.turns > 20)
+        assert not many.logs["a"]
+        began = lease.sending()
+        lease.answered(began, everything)
+        many.run(lambda: session.worker.progress.pages > 5)
+        until = began + 20_000
+        many.run(lambda: not lease.holds and many.clock.monotonic_ms() > until + 2_000)
+        last = max(request.arrived_at_ms for request in many.logs["a"])
+        assert last < until
+        assert max(request.answered_at_ms for request in many.logs["a"]) <= until + many.longest_wait_ms
+        lease.answered(lease.sending(), Answer(partitions=frozenset(range(PARTITIONS)), number=2))
+        asked = len(many.logs["a"])
+        many.run(lambda: len(many.logs["a"]) > asked)
+        lease.answered(lease.sending(), Answer(partitions=frozenset(range(1, PARTITIONS)), number=3))
+        asked = many.clock.now_ms()
+        many.run(lambda: many.clock.now_ms() > asked + 2_000)
+        assert all(request.arrived_at_ms <= asked for request in many.logs["a"])  # the claim is to end: it starts nothing at all
+
+
+def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
+    with crew(tmp_path / "w") as many:
+        many.share(["a", "b"])
+        many.run(lambda: many.turns > 30)
+        lost = many.members.pop("a")
+        many.join("c", lost.claim.partitions)
+        before = many.workspace().state().head
+        with pytest.raises(ClaimLost):
+            lost.worker.run()
+        lost.close()
+        log = many.workspace().state()
+        assert all(info.number != lost.claim.entry or not log.holds(info.number) for info in log.claims.values())
+        assert many.workspace().state().head == before
+
+
+def test_a_grant_is_never_exceeded_and_may_grow(tmp_path: Path) -> None:
+    with crew(tmp_path / "w", max_pages=1_000) as many:
+        sessions = [many.join(name, range(number, PARTITIONS, 2), granted={"default": 12}) for number, name in enumerate("ab")]
+        most = [0, 0]
+
+        def look() -> bool:
+            for number, session in enumerate(sessions):
+                added = session.worker.added()["default"]
+                most[number] = max(most[number], added)
+                assert added <= session.ledger.assignments["default"].grant  # type: ignore[operator]
+            return many.turns > 600
+
+        many.run(look)
+        assert most == [12, 12]
+        assert not any(session.worker.idle()[0] for session in sessions)  # there is more to fetch
+        sessions[0].worker.grant({"default": 20})
+        many.turns = 0
+        many.run(look)
+        assert most == [20, 12]
+
+
+def test_an_inbox_file_is_applied_once_and_its_urls_reach_their_owners(tmp_path: Path) -> None:
+    with crew(tmp_path / "w", WebPlan.calm(seed=9, hosts=12, pages=12), depth=0) as many:
+        many.share(["a", "b", "c"])
+        many.run()
+        hosts = [f"http://{many.web.layout.hosts.get(number).name}/" for number in range(12)]
+        text = submission("default", hosts, "2023-11-14T22:13:20Z")
+        many.workspace().storage.make_folder("inbox")
+        many.workspace().storage.replace("inbox/some.json", text)
+        many.run(lambda: "some.json" in many.workspace().state().inbox)
+        many.run()
+        visited = many.table("urls").filter((pl.col("state") == "visited") & (pl.col("operation") == ""))["url"].to_list()
+        assert sorted(visited) == sorted({*hosts, *many.job.seeds})
+        assert not many.workspace().storage.names("inbox")
+
+
+def test_partitions_that_are_claimed_later_see_what_changed_in_the_settings(tmp_path: Path, expected: Facts) -> None:
+    with crew(tmp_path / "w", deny=["go"]) as many:
+        many.share(["a", "b"])
+        many.run()
+        before = set(many.table("urls")["url"])
+        many.close()
+        many.job = Job(many.job.collection.model_copy(update={"deny": ()}), many.job.seeds)
+        many.join("c", range(0, PARTITIONS, 2))  # its claim writes the new settings
+        many.join("d", range(1, PARTITIONS, 2))
+        many.run()
+        many.close()
+        assert before < set(many.table("urls")["url"])
+        wide = {row[2] for row in expected["urls"]}
+        assert set(many.table("urls")["url"]) == wide
+
+
+def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> None:
+    hosts = 6
+    sites = []
+    for number in range(1, hosts + 1):
+        others = [f"http://127.0.3.{other}:PORT/p{other}.html" for other in range(1, hosts + 1)]
+        sites.append({"/index.html": "HOME", **{f"/p{at}.html": page("/", *others, text=f"page {at} of {number}") for at in range(1, 9)}})
+    web = serve(*({path: page() for path in site} for site in sites))
+    for number, site in enumerate(sites, 1):
+        links = [f"/p{at}.html" for at in range(1, 9)]
+        for path, content in site.items():
+            text = page(*links) if content == "HOME" else content.replace("PORT", str(web.server.port))
+            (tmp_path / f"site-{number}" / path.lstrip("/")).write_text(text)
+    seeds = [web.url("/", number) for number in range(1, hosts + 1)]  # private addresses are for those that are named
+    quick = {"delay": "10ms", "media_types": ["*"]}
+    counts = {}
+    for name, workers in (("one", 0), ("three", 3)):
+        mark = web.server.mark()
+        settings = ("crawl.patience=1s", "crawl.commit_interval=2s")
+        crew_of = Crew(tmp_path / name, SystemClock(), job(seeds, **quick), settings=settings, longest_wait_ms=20)
+        try:
+            if workers:
+                crew_of.share([f"w{number}" for number in range(workers)])
+                crew_of.run()
+            else:
+                crew_of.join("one", None).worker.run()
+        finally:
+            crew_of.close()
+        counts[name] = Counter(request.url for request in web.server.requests(mark))
+        facts = crew_of.facts()
+        assert len(facts["pages"]) == hosts * 9
+        assert max(counts[name].values()) == 1
+    assert counts["one"] == counts["three"]
