@@ -112,6 +112,11 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(lycosa: Lycosa, w
         assert "since 2026-01-01T00:00:00Z" in said
         assert "10.0.0.1" not in said
         assert "nobody crawls here now" in said
+        document |= {"ended": True, "workers": [], "written_at": format_time(SystemClock().now_ms())}
+        storage.replace(CLUSTER, json.dumps(document).encode())
+        said = lycosa("-w", str(workspace), "status").out
+        assert "ended its work at" in said
+        assert "nobody crawls here now" in said
     finally:
         storage.remove(CLUSTER)
 

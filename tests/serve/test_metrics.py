@@ -64,7 +64,8 @@ def cluster_document(**more: Any) -> dict[str, Any]:
         }  # fmt: skip
 
     return {
-        "leader": "ray-a-77", "engine": "ray", "dashboard": "", "written_at": format_time(NOW_MS - 1_000), "log_head": 9, "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0, "alive": True},
+        "leader": "ray-a-77", "engine": "ray", "dashboard": "", "written_at": format_time(NOW_MS - 1_000), "log_head": 9,
+        "ended": False, "nodes": [{"name": "a", "address": "10.0.0.1", "cpus": 8.0, "alive": True},
         {"name": "b\"\\\n", "address": "10.0.0.2", "cpus": 8.0, "alive": False}],
         "workers": [worker("w1", "a", 1.5), worker("w2", "a", 2.5), worker("w3", "b\"\\\n", 4.0)],
         "unassigned": 2, "partitions": 64, "granted": {"news": 500},
@@ -152,6 +153,11 @@ def test_a_cluster(workspace: Workspace) -> None:
     assert figure(silent, "cluster_up") == figure(silent, "daemon_up") == figure(silent, "workers") == 0
     assert figure(silent, "cluster_heard_age_seconds") == 61
     assert not [name for name, _ in silent if name.startswith("lycosa_worker_")]
+    workers = [worker | {"partitions": 0} for worker in cluster_document()["workers"]]
+    workspace.storage.replace(FILE, json.dumps(cluster_document(ended=True, workers=workers)).encode())
+    over = parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
+    assert figure(over, "daemon_up") == 0
+    assert not [name for name, _ in over if name.startswith(("lycosa_cluster", "lycosa_node", "lycosa_worker_"))]
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
     Keys as the coordinator writes them: `leader`, `engine`, `dashboard` ("" without), `written_at`, `log_head`, `ended`, `nodes` (`name`,
     `address`, `cpus`, `alive`), `workers` (`worker`, `node`, `claim`, `partitions`, `idle`, `last_ping_ms_ago`, `lag_entries`, `waiting`,
     `progress`), `partitions`, `unassigned`, `granted`. Added here: `heard_ms_ago`, by this machine's clock; `silent`: longer ago
-    than it should be, so that the rest is history; in each of `nodes` what its workers do together: `workers`, `partitions`, `rate`
-    (pages a second).
+    than it should be, so that the rest is history; `over`: it has ended its work and nobody holds anything; in each of `nodes` what its
+    workers do together: `workers`, `partitions`, `rate` (pages a second).
     """
     try:
         document = json.loads(open_storage(root).read(FILE) or b"null")
@@ -42,7 +42,9 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
         node["workers"] = len(there)
         node["partitions"] = sum(worker.get("partitions") or 0 for worker in there)
         node["rate"] = round(sum(rate_of(worker) for worker in there), 2)
-    return {**document, "workers": workers, "nodes": list(nodes.values()), "heard_ms_ago": heard, "silent": heard > SILENT_MS}
+    over = bool(document.get("ended")) and not any(node["partitions"] for node in nodes.values())
+    added = {"workers": workers, "nodes": list(nodes.values()), "heard_ms_ago": heard, "silent": heard > SILENT_MS, "over": over}
+    return {**document, **added}
 
 
 def rate_of(worker: Mapping[str, Any]) -> float:

@@ -33,7 +33,7 @@ _LOCAL = "local"  # the label of the one worker of a machine's own daemon
 
 @dataclass(slots=True)
 class Measured:
-    """What is known of a workspace at a moment. `live`, `cluster`: as in `lycosa.app.live` and `cluster_view`."""
+    """What is known of a workspace at a moment. `live`, `cluster`: as in `lycosa.app.live` and `cluster_view`; None: nobody works it."""
 
     now_ms: int
     log_head: int = 0
@@ -71,6 +71,7 @@ class Meter:
         with self._lock:
             workspace, state = self._read_on()
             files = state.files.items()
+            cluster = cluster_status(self._root, self._clock)
             return Measured(
                 now_ms=self._clock.now_ms(),
                 log_head=state.head,
@@ -85,7 +86,7 @@ class Meter:
                 disk_free=shutil.disk_usage(workspace.root).free if workspace.storage.on_disk else None,
                 exports=_exports(workspace),
                 live=live_status(self._root),
-                cluster=cluster_status(self._root, self._clock),
+                cluster=cluster if cluster is not None and not cluster["over"] else None,
             )
 
     def _read_on(self) -> tuple[Workspace, LogState]:

@@ -74,7 +74,7 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
 
 def _running(owner: Mapping[str, Any] | None, cluster: Mapping[str, Any] | None) -> str:
     """Who crawls here."""
-    if cluster is not None and not cluster["silent"] and not cluster.get("ended"):
+    if cluster is not None and not cluster["silent"] and not cluster["over"]:
         return "a cluster"
     return f"process {owner['pid']} ({owner['command']}) since {owner['since']}" if owner else "nobody crawls here now"
 
@@ -107,12 +107,12 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """What a cluster's coordinator said last; of one that is silent, since when."""
     if cluster is None:
         return []
-    since = format_duration(cluster["heard_ms_ago"] // 1000 * 1000)
+    if cluster["over"]:
+        return [("cluster", f"the last one, led by {cluster.get('leader')}, ended its work at {cluster['written_at']}")]
     if cluster["silent"]:
-        ended = (
-            "it had ended its work" if cluster.get("ended") else "its workers stop by themselves; start the cluster again, and it goes on"
-        )
-        return [("cluster", f"nothing was heard of {cluster.get('leader')} for {since} (since {cluster['written_at']}): {ended}")]
+        since = format_duration(cluster["heard_ms_ago"] // 1000 * 1000)
+        what = "its workers stop by themselves; start the cluster again, and it goes on"
+        return [("cluster", f"nothing was heard of {cluster.get('leader')} for {since} (since {cluster['written_at']}): {what}")]
     nodes, workers = cluster["nodes"], cluster["workers"]
     dead = sum(not node.get("alive") for node in nodes)
     lost = f" ({dead} dead)" if dead else ""
@@ -147,6 +147,8 @@ def _worker(worker: Mapping[str, Any]) -> str:
         parts.append(f"behind by {_many(worker['lag_entries'], 'log entry', 'log entries')}")
     if worker.get("idle"):
         parts.append("idle")
+    if progress.get("message"):
+        parts.append(str(progress["message"]))
     errors = counts(progress.get("errors") or {})
     if errors:
         parts.append(f"errors {errors}")
