@@ -221,10 +221,10 @@ def test_a_crawl_ends_when_all_are_idle_at_the_logs_head(workspace: Workspace) -
     a, b = cluster.workers["a"], cluster.workers["b"]
     a.idle = True
     cluster.turn(3)
-    assert not cluster.coordinator.ended
+    assert ended(cluster) == ""
     b.idle = True
     cluster.turn(1)
-    assert cluster.coordinator.ended == "finished"
+    assert ended(cluster) == "finished"
     cluster.turn(1)
     assert cluster.coordinator.done
     assert cluster.sizes() == {"a": 0, "b": 0}
@@ -244,4 +244,34 @@ def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) 
     assert b is not None
     b.commit(b.next_folder(), {}, counters={"pages.news": 50})
     cluster.turn(1)
-    assert cluster.coordinator.ended == "max_pages"
+    assert ended(cluster) == "max_pages"
+
+
+def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_taken_up(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "abc", budgets=[PageBudget("news", 90)])
+    cluster.turn(2)
+    a, b, c = (cluster.workers[name] for name in "abc")
+    assert a.claim
+    died = a.claim.partitions
+    cluster.turn(3.2, silent="a")  # its partitions are given to the others
+    before = {worker.name: worker.claim.entry for worker in (b, c) if worker.claim}
+    granted = [worker.lease.granted(before[worker.name]).get("news", 0) for worker in (b, c)]
+    assert sum(granted) <= 60
+    cluster.turn(3, silent="a")  # both hold them now, and say that they are ready
+    assert died <= b.holds | c.holds
+    granted = [worker.lease.granted(worker.claim.entry)["news"] for worker in (b, c) if worker.claim]
+    assert granted == [45, 45]
+
+
+def test_an_idle_workers_grant_goes_to_those_with_work(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab", budgets=[PageBudget("news", 90)])
+    cluster.turn(2)
+    cluster.workers["b"].idle = True
+    cluster.turn(2)
+    a = cluster.workers["a"]
+    assert a.claim
+    assert a.lease.granted(a.claim.entry) == {"news": 90}
+
+
+def ended(cluster: Cluster) -> str:
+    return cluster.coordinator.ended

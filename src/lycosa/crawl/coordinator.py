@@ -28,6 +28,7 @@ from lycosa.crawl.membership import Answer, Ping
 from lycosa.crawl.placement import deal, moves, weights
 from lycosa.store.entry import Entry
 from lycosa.store.leadership import Leadership
+from lycosa.store.log import EntriesGone
 from lycosa.store.state import LogState
 
 SETTLE_MS = 10_000
@@ -166,10 +167,16 @@ class Coordinator:
         """Read the log on, and do what is due. Raises what reading the log raises; call it again."""
         with self._lock:
             self._grants.before_reading()
-        entries = self._state.refresh()
+        news = True
+        try:
+            entries = self._state.refresh()
+            news = bool(entries)
+        except EntriesGone:  # we slept for days
+            self._state = LogState(self._state.log)
+            entries = self._state.refresh()
         with self._lock:
             # Whoever is idle was so before this reading of the log: if it brought nothing new, nothing is under way.
-            finished = self._ends and not entries and self._all_idle()
+            finished = self._ends and not news and self._all_idle()
             self._read(entries)
             if finished and self._leadership.holds:
                 self.ended = self.ended or "finished"

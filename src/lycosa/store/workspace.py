@@ -18,6 +18,7 @@ from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.claim import Claim, take
 from lycosa.store.entry import FOLDER
+from lycosa.store.leadership import require_no_leader
 from lycosa.store.log import Log
 from lycosa.store.owner import Owner, OwnerNote, own, owner_of
 from lycosa.store.state import LogState
@@ -160,9 +161,22 @@ class Workspace:
         ticks = clock or SystemClock()
         return take(self.storage, self.log, worker, wanted, settings or {}, lambda: format_time(ticks.now_ms()))
 
-    def own(self, command: str, clock: Clock | None = None) -> Owner:
-        """Become the one process that crawls here on this machine. Raises OwnedError if another does."""
-        return own(self.storage, command, clock)
+    def own(self, command: str, clock: Clock | None = None, *, beside_leader: bool = False) -> Owner:
+        """Become the one process that crawls here on this machine. Waits for `reassign` (30 s) where a cluster was killed.
+
+        `beside_leader`: for a cluster's own process, whose coordinator sees to it that it alone leads.
+
+        Raises:
+            OwnedError: another process does, or a cluster.
+        """
+        owner = own(self.storage, command, clock)
+        if not beside_leader:
+            try:
+                require_no_leader(self.storage, clock)
+            except BaseException:
+                owner.release()
+                raise
+        return owner
 
     def owner(self) -> OwnerNote | None:
         """Who crawls here on this machine now; None if nobody does."""

@@ -1,0 +1,630 @@
+"""A small cluster over the real store, coordinator and leadership, in simulated time, moved step by step by a test.
+
+Every process has a clock of its own, which may run fast or slow, and a thread that stops before each thing it does to storage and
+goes on when the test says so: it can sleep there for as long as the test likes, or be killed. Pings and answers are messages that
+come late, out of order, or not at all. Workers fetch an imaginary web; what they archive, commit and find are real files and rows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.core.config import ClusterSettings
+from lycosa.core.errors import ClaimLost
+from lycosa.core.records import UrlId, UrlState
+from lycosa.crawl.coordinator import Coordinator
+from lycosa.crawl.grants import PageBudget
+from lycosa.crawl.membership import Answer, Lease, Ping
+from lycosa.store.claim import Claim, DataFolder
+from lycosa.store.entry import COMMIT, FOLDER, Entry, decode_entry
+from lycosa.store.leadership import Candidate, Leadership, Timing
+from lycosa.store.live import LiveTables
+from lycosa.store.local_storage import LocalStorage
+from lycosa.store.log import Log
+from lycosa.store.merge import merge
+from lycosa.store.plan import MergeSettings
+from lycosa.store.rows import found_row
+from lycosa.store.state import LogState
+from lycosa.store.sweep import sweep
+from lycosa.store.tables import Buffers
+from lycosa.store.workspace import Workspace
+from lycosa.url.domain import Domains, bundled_suffix_list
+from lycosa.url.keys import Identifier
+from tests.store.builders import url_row
+
+SETTINGS = ClusterSettings.model_validate({"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"})
+PARTITIONS = 4
+PAGES = 24
+TURN_MS = 200
+COMMIT_PAGES = 5
+
+
+class Killed(BaseException):
+    """The process is dead: it gets no further."""
+
+
+class Violation(AssertionError):
+    """The protocol broke one of its promises."""
+
+
+def links(page: int) -> list[int]:
+    """The web: page 0 leads to all others."""
+    return sorted({(2 * page + 1) % PAGES, (2 * page + 2) % PAGES, (7 * page + 3) % PAGES} - {page})
+
+
+class Ticks:
+    """A process's own clock: another beginning than the others', another speed."""
+
+    def __init__(self, world: World, percent: int, offset: int) -> None:
+        self._world, self._percent, self._offset = world, percent, offset
+
+    def monotonic_ms(self) -> int:
+        return self._world.now * (100 + self._percent) // 100 + self._offset
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + self.monotonic_ms()
+
+
+class Process:
+    """Does one thing at a time, in a thread that stands still until it is moved."""
+
+    def __init__(self, world: World, name: str, percent: int) -> None:
+        self.world, self.name = world, name
+        self.clock = Ticks(world, percent, 10_000 * len(world.processes))
+        self.storage = SteppedStorage(world, self)
+        self.workspace = replace(world.workspace, storage=self.storage)
+        self.alive, self.stalled = True, False
+        self.cut_off = False  # it goes on, but nothing that it says is heard
+        self._thread: threading.Thread | None = None
+        self._go, self._stands = threading.Semaphore(0), threading.Semaphore(0)
+        self._failure: BaseException | None = None
+        world.processes.append(self)
+
+    @property
+    def busy(self) -> bool:
+        return self._thread is not None
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Begin to do something; it stands before the first thing that it would do to storage, or is done."""
+        assert self.alive
+        assert not self.busy
+
+        def run() -> None:
+            try:
+                self._go.acquire()
+                work()
+            except Killed:
+                pass
+            except BaseException as error:  # noqa: BLE001 - raised again in `step`
+                self._failure = error
+            self._thread = None
+            self._stands.release()
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+        self.step()
+
+    def step(self) -> None:
+        if self._thread is not None:
+            self._go.release()
+            self._stands.acquire()
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+
+    def finish(self) -> None:
+        while self.busy:
+            self.step()
+
+    def do(self, work: Callable[[], None]) -> None:
+        self.begin(work)
+        self.finish()
+
+    def kill(self) -> None:
+        self.alive = False
+        self.finish()
+
+    def stand(self) -> None:
+        """Called by the process's own thread: wait until the test moves it."""
+        if self._thread is not threading.current_thread():
+            return
+        if self.alive:
+            self._stands.release()
+            self._go.acquire()
+        if not self.alive:
+            raise Killed
+
+
+class SteppedStorage(LocalStorage):
+    """Real storage that a process touches step by step. Log entries are kept aside as they are written: sweeps delete them."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        super().__init__(world.workspace.root)
+        self._world, self._process = world, process
+
+    def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
+        self._process.stand()
+        created = super().create(relative, content, mode=mode)
+        if created and relative.startswith(FOLDER) and relative.endswith(".json"):
+            self._world.wrote(relative, content)
+        return created
+
+    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
+        self._process.stand()
+        super().replace(relative, content, mode=mode, sync=sync)
+
+    def size(self, relative: str) -> int | None:
+        if relative.startswith("run/"):
+            self._process.stand()
+        return super().size(relative)
+
+    def sync(self, relative: str) -> None:
+        pass  # nobody pulls the plug here
+
+    def sync_folder(self, relative: str) -> None:
+        pass
+
+
+@dataclass
+class Message:
+    """A ping on its way, or the answer on its way back."""
+
+    worker: WorkerProcess
+    sent: int
+    to: CoordinatorProcess
+    ping: Ping
+    answer: Answer | None = None
+
+
+class CoordinatorProcess(Process):
+    """As `lycosa.crawl.coordinating`, but moved by hand."""
+
+    def __init__(self, world: World, name: str, cluster: str, percent: int) -> None:
+        super().__init__(world, name, percent)
+        self._candidate = Candidate(self.storage, name, cluster, Timing(SETTINGS.hold, SETTINGS.reassign), self.clock)
+        self.leadership: Leadership | None = None
+        self.coordinator: Coordinator | None = None
+
+    def work(self) -> None:
+        """One round of its thread."""
+        if self.leadership is None:
+            self.leadership = self._candidate.look()
+            if self.leadership is None:
+                return
+            self.coordinator = Coordinator(
+                self.workspace.state(),
+                PARTITIONS,
+                SETTINGS,
+                self.clock,
+                self.leadership,
+                expected=self.world.expected,
+                budgets=[PageBudget("default", self.world.budget)] if self.world.budget else [],
+                ends=True,
+            )
+        if not self.leadership.lost:
+            self.leadership.touch()
+            assert self.coordinator is not None
+            before = self.coordinator.ended
+            self.coordinator.tick()
+            if self.coordinator.ended == "finished" and not before:
+                self.world.check_finished()
+
+    @property
+    def is_done(self) -> bool:
+        return self.coordinator is not None and self.coordinator.done and self.leadership is not None and self.leadership.holds
+
+    def answer(self, ping: Ping) -> Answer:
+        return self.coordinator.ping(ping) if self.coordinator is not None else Answer(lost=True)
+
+
+class WorkerProcess(Process):
+    """As `lycosa.app.member` with `lycosa.app.session`, over an imaginary web."""
+
+    def __init__(self, world: World, name: str, percent: int) -> None:
+        super().__init__(world, name, percent)
+        self.lease = Lease(self.clock, SETTINGS.hold)
+        self.claim: Claim | None = None
+        self.intent: frozenset[int] = frozenset()
+        self.ended = False
+        self._open()
+
+    def _open(self) -> None:
+        self.ready = False
+        self.known: set[int] = set()
+        self.visited: set[int] = set()
+        self.flying: set[int] = set()
+        self.added = 0
+        self.read_to = 0
+        self.applied_to = 0
+        self._begin_batch()
+
+    def _begin_batch(self) -> None:
+        self.folder: DataFolder | None = None
+        self.pages: list[int] = []
+        self.fresh: set[int] = set()  # known ones that no commit has
+        self.found: set[tuple[int, int]] = set()
+        self.used: list[str] = []
+        self.news = False  # found rows were applied
+
+    # -- what it tells ------------------------------------------------------------------------------------------------
+
+    def ping(self) -> Ping:
+        heard, granted = self.lease.heard, dict(self.lease.granted(self.claim.entry if self.claim else 0))
+        head, idle = 0, False
+        if self.claim is not None and self.ready and not self.busy:
+            self.read_on()
+        if self.claim is not None and self.ready:
+            idle = not (
+                self.flying or self.known - self.visited or self.pages or self.fresh or self.found or self.used or self.news or self.busy
+            )
+            head = self.read_to
+        return Ping(
+            self.name,
+            "node",
+            self.claim.entry if self.claim else 0,
+            self.intent,
+            head,
+            idle,
+            granted,
+            {"default": self.added + len(self.flying)},
+            {p: sum(world_partition(self.world, page) == p for page in self.known - self.visited) for p in self.intent},
+            heard=heard,
+            ready=self.ready,
+            committed={"default": self.claim.counted["pages.default"] if self.claim else 0},
+        )
+
+    # -- what it does -------------------------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Do what the answer in force says about partitions."""
+        wanted = self.lease.wanted
+        if wanted is None:
+            self.flying.clear()
+            return
+        if wanted != self.intent or (wanted and self.claim is None):
+            self.hand_over()
+            self.take(wanted)
+        self.ended = self.ended or (self.lease.answer.stop and not self.intent)
+
+    def hand_over(self) -> None:
+        if self.claim is None:
+            self.intent = frozenset()
+            return
+        self.flying.clear()
+        claim = self.claim
+        try:
+            if self.ready:
+                self.commit()
+            claim.release()
+        except ClaimLost:
+            pass
+        self.drop()
+
+    def drop(self) -> None:
+        self.claim, self.intent = None, frozenset()
+        self._open()
+
+    def take(self, wanted: frozenset[int]) -> None:
+        if not wanted:
+            return
+        self.intent = wanted
+        self.stand()
+        if self.lease.wanted != wanted:
+            self.intent = frozenset()
+            return
+        claim = self.workspace.claim(self.name, wanted, clock=self.clock)
+        self._open()
+        self.claim = claim
+        if self.lease.wanted != wanted:  # it slept, or heard something else meanwhile
+            claim.release()
+            self.drop()
+            return
+        try:
+            self.take_up(claim)
+        except ClaimLost:
+            self.drop()
+
+    def take_up(self, claim: Claim) -> None:
+        """Load what is committed, then replay what is archived."""
+        self.load(LiveTables(self.workspace, claim.state))
+        self.apply(LiveTables(self.workspace, claim.state))
+        if self.mine(0) and 0 not in self.known:
+            self.known.add(0)
+            self.fresh.add(0)
+        for orphan in claim.orphans():
+            for line in Path(self.workspace.path(orphan.path)).read_text().splitlines():
+                page = int(line)
+                if self.mine(page) and page not in self.visited:
+                    self.known.add(page)
+                    self.archive(page)
+                    if len(self.pages) >= 3:
+                        self.commit()
+            self.used.append(orphan.path)
+        if self.used:
+            self.commit()
+        self.ready = True
+
+    def load(self, tables: LiveTables) -> None:
+        rows = tables.scan("urls").filter(pl.col("partition").is_in(list(self.intent))).select("url", "state").collect()
+        for url, state in rows.iter_rows():
+            page = int(url.rpartition("/")[2])
+            self.known.add(page)
+            if state == UrlState.VISITED:
+                self.visited.add(page)
+
+    def apply(self, tables: LiveTables) -> None:
+        """Take in found rows that were not applied."""
+        for page in self.unapplied(tables):
+            self.news = True
+            if page not in self.known:
+                self.known.add(page)
+                self.fresh.add(page)
+        self.read_to = tables.state.head
+
+    def unapplied(self, tables: LiveTables) -> list[int]:
+        if not tables.state.files.get("found"):
+            return []
+        rows = tables.scan("found").filter(pl.col("partition").is_in(list(self.intent))).collect()
+        return [int(url.rpartition("/")[2]) for url in rows["url"]]
+
+    def read_on(self) -> None:
+        assert self.claim is not None
+        try:
+            self.claim.check()
+        except ClaimLost:
+            self.drop()
+            return
+        state = self.claim.state
+        if state.head > self.read_to:
+            if any(file.entry > self.read_to for file in state.files.get("found", ())):
+                self.apply(LiveTables(self.workspace, state))
+            self.read_to = state.head
+
+    def fetch(self, count: int) -> None:
+        """Start some fetches."""
+        for page in sorted(self.known - self.visited - self.flying)[:count]:
+            partition = world_partition(self.world, page)
+            room = not self.world.budget or self.added + len(self.flying) < self.lease.granted(self.claim.entry)["default"]  # type: ignore[union-attr]
+            if self.ready and room and self.lease.allows(partition):
+                self.world.check_start(self, partition)
+                self.flying.add(page)
+
+    def arrive(self) -> None:
+        """What is in flight arrives, unless the lease is out: then it is aborted."""
+        arrived, self.flying = self.flying, set()
+        for page in sorted(arrived) if self.lease.holds else ():
+            self.archive(page)
+
+    def archive(self, page: int) -> None:
+        assert self.claim is not None
+        if self.folder is None:
+            self.folder = self.claim.next_folder()
+        with Path(self.folder.absolute, "archive.warc.gz").open("a") as warc:
+            warc.write(f"{page}\n")
+        self.visited.add(page)
+        self.pages.append(page)
+        self.added += 1
+        for target in links(page):
+            if not self.mine(target):
+                self.found.add((page, target))
+            elif target not in self.known:
+                self.known.add(target)
+                self.fresh.add(target)
+
+    def commit(self) -> None:
+        claim = self.claim
+        assert claim is not None
+        if not (self.pages or self.fresh or self.found or self.used or self.news):
+            return
+        folder = self.folder or claim.next_folder()
+        buffers = Buffers()
+        for page in sorted({*self.pages, *self.fresh}):
+            buffers.add_url(url_row(self.world.url(page), UrlState.VISITED if page in self.visited else UrlState.KNOWN))
+        for source, target in sorted(self.found):
+            row = found_row(url_row(self.world.url(target)), source=self.world.url(source).url, anchor="", kind="a")
+            buffers.found.add(row)
+        number = claim.commit(
+            folder,
+            buffers.mapping(),
+            warc=folder.warc if self.pages else None,
+            orphans_used=self.used,
+            applied=dict.fromkeys(claim.partitions, self.read_to) if self.news else {},
+            counters={"pages.default": len(self.pages)},
+        )
+        self.world.committed(folder.attempt, number, claim.entry, self.pages, {target for _, target in self.found})
+        self._begin_batch()
+
+    def mine(self, page: int) -> bool:
+        return world_partition(self.world, page) in self.intent
+
+    def turn(self) -> None:
+        """What it does in a while, pings apart."""
+        if self.ended:
+            return
+        try:
+            self.act()
+            if self.claim is not None and self.ready:
+                self.read_on()
+            if self.claim is not None and self.ready:
+                self.arrive()
+                self.fetch(2)
+                if len(self.pages) >= COMMIT_PAGES or not self.flying:
+                    self.commit()
+        except ClaimLost:
+            self.drop()
+
+
+def world_partition(world: World, page: int) -> int:
+    return world.url(page).partition
+
+
+@cache
+def _urls() -> list[UrlId]:
+    identifier = Identifier(Domains(bundled_suffix_list()), PARTITIONS)
+    return [identifier.identify(f"http://site{page % 9}.example{page % 9}.org/{page}") for page in range(PAGES)]
+
+
+@dataclass
+class Acknowledged:
+    attempt: str
+    number: int
+    claim: int
+    pages: list[int]
+    found: set[int]
+
+
+class World:
+    """Everything. `budget`: pages of the crawl; 0: no budget."""
+
+    def __init__(self, root: str, *, budget: int = 0, expected: int = 2) -> None:
+        self.workspace = Workspace.create(root, partitions=PARTITIONS)
+        self.budget, self.expected = budget, expected
+        self.now = 0
+        self.processes: list[Process] = []
+        self.messages: list[Message] = []
+        self.entries: dict[int, Entry] = {}
+        self.acknowledged: list[Acknowledged] = []
+        self.starts = 0
+
+    def url(self, page: int) -> UrlId:
+        return _urls()[page]
+
+    @property
+    def workers(self) -> list[WorkerProcess]:
+        return [each for each in self.processes if isinstance(each, WorkerProcess) and each.alive]
+
+    @property
+    def coordinators(self) -> list[CoordinatorProcess]:
+        return [each for each in self.processes if isinstance(each, CoordinatorProcess) and each.alive]
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def send(self, worker: WorkerProcess, to: CoordinatorProcess) -> Message:
+        message = Message(worker, worker.lease.sending(), to, worker.ping())
+        self.messages.append(message)
+        return message
+
+    def deliver(self, message: Message) -> None:
+        """A ping reaches its coordinator, or an answer its worker."""
+        if message.answer is None:
+            if message.to.alive:
+                message.answer = message.to.answer(message.ping)
+            else:
+                self.messages.remove(message)
+        else:
+            self.messages.remove(message)
+            if message.worker.alive:
+                message.worker.lease.answered(message.sent, message.answer)
+
+    def turn(self) -> None:
+        """A while in which everything works, but for those that are stalled."""
+        self.now += TURN_MS
+        for coordinator in self.coordinators:
+            if not coordinator.stalled:
+                coordinator.finish()
+                coordinator.do(coordinator.work)
+        for worker in self.workers:
+            if not worker.stalled and not worker.ended:
+                for coordinator in self.coordinators if not worker.cut_off else ():
+                    message = self.send(worker, coordinator)
+                    self.deliver(message)
+                    self.deliver(message)
+                worker.finish()
+                worker.do(worker.turn)
+        self.check()
+
+    def merge(self) -> None:
+        merge(self.workspace, MergeSettings(gather=2), clock=Ticks(self, 0, 0))
+        self._mirror_on()
+
+    def sweep(self) -> None:
+        self._mirror_on()
+        now = 1_700_000_000_000 + self.now + 10**12
+        sweep(self.workspace, keep_replaced_ms=10**13 if any(worker.claim for worker in self.workers) else 0, keep_entries_ms=0, now_ms=now)
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def wrote(self, relative: str, content: bytes) -> None:
+        number = int(relative[len(FOLDER) + 1 : -5])
+        if number in self.entries:
+            raise Violation(f"entry {number} was written twice")
+        self.entries[number] = decode_entry(content, number)
+        pages = sum(entry.counters.get("pages.default", 0) for entry in self.entries.values())
+        if self.budget and pages > self.budget:
+            raise Violation(f"{pages} pages are committed, the budget is {self.budget}")
+
+    def committed(self, attempt: str, number: int, claim: int, pages: list[int], found: set[int]) -> None:
+        self.acknowledged.append(Acknowledged(attempt, number, claim, list(pages), set(found)))
+
+    def check(self) -> None:
+        """Politeness: at no moment may two fetch from one partition."""
+        for partition in range(PARTITIONS):
+            allowed = [worker.name for worker in self.workers if worker.lease.allows(partition)]
+            if len(allowed) > 1:
+                raise Violation(f"{' and '.join(allowed)} may both fetch from partition {partition}")
+
+    def check_start(self, worker: WorkerProcess, partition: int) -> None:
+        self.starts += 1
+        for other in self.workers:
+            if other is not worker and (
+                other.lease.allows(partition) or any(world_partition(self, page) == partition for page in other.flying if other.lease.holds)
+            ):
+                raise Violation(f"{worker.name} fetches from partition {partition}, which {other.name} may fetch from")
+
+    def check_finished(self) -> None:
+        """A crawl that ends has no row unapplied and nothing left to fetch."""
+        tables = LiveTables(self.workspace)
+        if tables.state.files.get("found") and tables.scan("found").collect().height:
+            raise Violation("the crawl ended while found rows were unapplied")
+        left = set(range(PAGES)) - self.visited()
+        if left:
+            raise Violation(f"the crawl ended without {sorted(left)}")
+
+    def visited(self) -> set[int]:
+        rows = LiveTables(self.workspace).scan("urls").filter(pl.col("state") == "visited").collect()
+        return {int(url.rpartition("/")[2]) for url in rows["url"]}
+
+    def check_log(self) -> None:
+        """Every acknowledged commit counts, once, with its rows; nothing counts twice; the log says the same however it is read."""
+        self._mirror_on()
+        by_attempt: dict[str, list[Entry]] = {}
+        for entry in self.entries.values():
+            by_attempt.setdefault(entry.attempt, []).append(entry)
+        visited = self.visited()
+        rows = set(LiveTables(self.workspace).scan("urls").collect()["url"])
+        rows |= set(LiveTables(self.workspace).scan("found").collect()["url"])
+        for commit in self.acknowledged:
+            entries = by_attempt.get(commit.attempt, [])
+            if len(entries) != 1 or entries[0].number != commit.number or entries[0].claim != commit.claim:
+                raise Violation(f"a commit that was acknowledged as {commit.number} is in the log {len(entries)} times")
+            if not set(commit.pages) <= visited:
+                raise Violation(f"pages of commit {commit.number} are not in the tables")
+            if not {self.url(target).url for target in commit.found} <= rows:
+                raise Violation(f"found rows of commit {commit.number} are neither applied nor waiting")
+        state = self.workspace.state()
+        counted = sum(entry.counters.get("pages.default", 0) for entry in self.entries.values() if entry.kind == COMMIT)
+        if not state.counters["pages.default"] == counted == len(visited):
+            raise Violation(f"{len(visited)} pages are in the tables, {counted} were committed: one was committed twice, or is lost")
+        anew = LogState(Log(self.workspace.storage))
+        anew.settings = {}
+        for number in range(1, state.head + 1):
+            anew.fold(self.entries[number])
+        if anew.document() != state.document():
+            raise Violation("the log from entry 1 and from a snapshot differ")
+
+    def _mirror_on(self) -> None:
+        """Note what merges wrote."""
+        number = max(self.entries, default=0)
+        while (entry := self.workspace.log.read(number + 1)) is not None:
+            number += 1
+            self.entries[number] = entry
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
