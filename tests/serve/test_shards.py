@@ -1,0 +1,54 @@
+"""`lycosa serve --engine local`: a real server over replicas of shards in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import psutil
+
+from lycosa.core.config import IndexSettings
+from lycosa.index.indexer import Indexer
+from tests.index.corpus import Corpus, page
+
+
+def test_a_server_over_replicas(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    corpus.commit([(f"http://h{number}.test/", page("A spider in its web.", title="Spider")) for number in range(12)])
+    with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": 2})) as indexer:
+        indexer.update()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "lycosa.cli.main", "serve", "-w", corpus.root, "--port", "0", "--engine", "local"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        match = re.search(r"http://\S+?/", server.stdout.readline())
+        assert match
+        children = psutil.Process(server.pid).children(recursive=True)
+        with urllib.request.urlopen(f"{match[0]}api/v1/search?q=spiders") as response:
+            answer = json.load(response)
+        assert (answer["total"], len(answer["hits"]), answer["missing_shards"]) == (12, 10, [])
+        with urllib.request.urlopen(f"{match[0]}?q=spider") as response:
+            assert b"12 pages" in response.read()
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(60)
+        server.stdout and server.stdout.close()
+    assert len(children) >= 2
+    _, alive = psutil.wait_procs(children, 30)
+    assert not alive
+
+
+def test_ray_is_named_when_an_address_has_no_use(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    command = [sys.executable, "-m", "lycosa.cli.main", "serve", "-w", corpus.root, "--engine", "local", "--address", "127.0.0.1:6379"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 2
+    assert "--engine ray" in result.stderr
