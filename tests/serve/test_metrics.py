@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,20 @@ def test_a_file_of_the_cluster_that_is_not_whole(workspace: Workspace, document:
 def test_text_of_nothing() -> None:
     samples = parsed(metrics_text(Measured(0)))
     assert figure(samples, "pages_total") == 0
+
+
+def test_figures_that_the_handbook_names_exist(workspace: Workspace) -> None:
+    commit_pages(workspace, workspace.claim("w"), range(3))
+    with Indexer(workspace.root) as indexer:
+        indexer.update()
+    meter = Meter(workspace.root, ManualClock(NOW_MS))
+    workspace.storage.make_folder("run")
+    workspace.storage.replace(FILE, json.dumps(cluster_document()).encode())
+    measured = meter.measure()
+    measured.counters = {**measured.counters, "pages.news": 3, "refused.scope": 1}
+    measured.exports = [("opensearch", "http://127.0.0.1:9200/pages", 1)]
+    emitted = {name for name, _ in parsed(metrics_text(measured))}
+    handbook = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\blycosa_[a-z_]+\b", handbook))
+    assert len(named) >= 30
+    assert named <= emitted
