@@ -115,7 +115,7 @@ class _Faulty:
         status = faults.refuse(method, key)
         if status:
             faults.refused += 1
-            environ["wsgi.input"].read()
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             code, message = _REFUSALS[status]
             body = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
             start_response(f"{status} Refused", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])

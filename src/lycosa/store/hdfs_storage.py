@@ -216,7 +216,7 @@ class HdfsStorage(RemoteStorage):
         method = "put" if operation == "CREATE" else "get"
 
         def once() -> requests.Response:
-            asked = self._files._call(
+            asked: requests.Response = self._files._call(
                 operation, method, self._at(relative), redirect=False, **query, **({"excludedatanodes": ",".join(away)} if away else {})
             )
             where = asked.headers.get("Location")

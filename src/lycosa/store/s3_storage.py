@@ -7,9 +7,11 @@ may meet its own object and be refused; `create` then says False, as its contrac
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 import aiohttp
 import s3fs
@@ -22,8 +24,14 @@ from lycosa.store.remote_storage import RemoteStorage
 
 _Result = TypeVar("_Result")
 _Failure = (OSError, BotoCoreError, aiohttp.ClientError, TimeoutError)
-_CLIENT = {"connect_timeout": 5, "read_timeout": 30, "retries": {"max_attempts": 4, "mode": "standard"}}
+_CLIENT = {"connect_timeout": 5, "read_timeout": 30, "retries": {"max_attempts": 1, "mode": "standard"}}
+"""Without retries: s3fs makes five attempts where there was no answer, and `_again` six where the answer was that it cannot now."""
+
+PAGE = 1_000
+"""Keys that one answer to a listing holds; S3 gives no more."""
 _CONFLICTS, _CONFLICT_WAIT_S = 20, 0.05
+_ATTEMPTS, _FIRST_WAIT_S = 6, 0.1
+_PASSING = frozenset({"500", "502", "503", "504", "InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "OperationAborted"})
 _MISSING = frozenset({"404", "NoSuchKey"})
 _WHY = {
     "AccessDenied": "access is denied: the credentials in the environment do not allow it",
@@ -52,7 +60,7 @@ class S3Storage(RemoteStorage):
         super().__init__(f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}")
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
-        self._files = s3fs.S3FileSystem(config_kwargs=_CLIENT, use_listings_cache=False, skip_instance_cache=True)
+        self._files = _connected(tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))))
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
         """A conditional PUT. Of several at once one is done; the others are refused, or told of the conflict and tried again."""
@@ -145,7 +153,7 @@ class S3Storage(RemoteStorage):
     def _pages(self, relative: str, **request: str) -> Iterator[dict[str, Any]]:
         token: dict[str, str] = {}
         while True:
-            page = self._do(relative, "list_objects_v2", **request, **token)
+            page = self._do(relative, "list_objects_v2", MaxKeys=PAGE, **request, **token)
             yield page
             if not page.get("IsTruncated"):
                 return
@@ -158,11 +166,10 @@ class S3Storage(RemoteStorage):
 
     def _try(self, relative: str, method: str, **request: Any) -> dict[str, Any] | str:
         """One request: its answer, or the code of S3's refusal. Raises StorageError where S3 gave none."""
-        try:
-            answer: dict[str, Any] = self._files.call_s3(method, Bucket=self._bucket, **request)
-            return answer
-        except _Failure as error:
-            code, failure = _code(error), error
+        answer, failure = _again(lambda: self._files.call_s3(method, Bucket=self._bucket, **request))
+        if failure is None:
+            return dict(answer or {})
+        code = _code(failure)
         if code:
             return code
         raise self._problem(relative, failure)
@@ -174,10 +181,9 @@ class S3Storage(RemoteStorage):
             FileNotFoundError: there is no such object.
             StorageError: anything else; with no other error behind it, whose text might tell a secret.
         """
-        try:
-            return act()
-        except _Failure as error:
-            failure = error
+        result, failure = _again(act)
+        if failure is None:
+            return cast(_Result, result)
         code = _code(failure)
         if code in _MISSING or (isinstance(failure, FileNotFoundError) and code != "NoSuchBucket"):
             raise FileNotFoundError(f"{self.root}/{relative}")
@@ -186,6 +192,27 @@ class S3Storage(RemoteStorage):
     def _problem(self, relative: str, error: BaseException) -> StorageError:
         code = _code(error) or type(error).__name__
         return StorageError(f"{self.root}/{relative}: {_WHY.get(code) or f'{code}: {without_secrets(str(error))}'}")
+
+
+def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | None]:
+    """What `act` gives, or how it failed at last. Any request may be done twice: `create` is conditional, the others say the same again."""
+    wait = _FIRST_WAIT_S
+    for attempt in range(_ATTEMPTS):
+        try:
+            return act(), None
+        except _Failure as error:
+            failure: BaseException = error
+        if attempt + 1 == _ATTEMPTS or _code(failure) not in _PASSING:
+            break
+        time.sleep(wait)
+        wait *= 2
+    return None, failure
+
+
+@lru_cache(maxsize=4)
+def _connected(environment: tuple[tuple[str, str], ...]) -> s3fs.S3FileSystem:
+    """The client of this process for an environment: to make one takes half a second, and it may be used by all threads."""
+    return s3fs.S3FileSystem(config_kwargs=_CLIENT, use_listings_cache=False, skip_instance_cache=True)
 
 
 def _code(error: BaseException) -> str:

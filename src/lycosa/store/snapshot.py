@@ -91,8 +91,14 @@ def read_snapshot(storage: Storage, number: int) -> Snapshot | None:
 
 
 def snapshots_newest_first(storage: Storage) -> Iterator[Snapshot]:
-    """Whole, sound snapshots; damaged ones are passed over, since an older one and the entries after it say the same."""
-    for number in reversed(snapshot_numbers(storage)):
+    """Whole, sound snapshots; damaged ones are passed over, since an older one and the entries after it say the same.
+
+    A listing may lack the newest: they are asked for by their names.
+    """
+    numbers = snapshot_numbers(storage)
+    while storage.size(snapshot_path(following := (numbers[-1] if numbers else 0) + INTERVAL)) is not None:
+        numbers.append(following)
+    for number in reversed(numbers):
         try:
             found = read_snapshot(storage, number)
         except WorkspaceError:

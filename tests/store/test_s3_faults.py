@@ -1,0 +1,222 @@
+"""S3 that loses answers, refuses, and lists what was some time ago: the log, claims and commits stay right."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.errors import ClaimLost, StorageError
+from lycosa.store.claim import append
+from lycosa.store.entry import COMMIT, EXCLUDE, Entry, new_attempt
+from lycosa.store.merge import merge
+from lycosa.store.purge import exclude
+from lycosa.store.storage import open_storage
+from lycosa.store.sweep import sweep
+from lycosa.store.workspace import Workspace
+from tests.servers.s3 import BUCKET, KEY_ID, SECRET, S3Server, s3_server
+from tests.store.racing import FakeBuffer
+
+Rule = Callable[[str, str], bool]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture
+def location(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name, value in {**server.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    server.faults.clear()
+    yield f"s3://{BUCKET}/{tmp_path.name}"
+    server.faults.clear()
+
+
+def is_entry(method: str, key: str) -> bool:
+    return method == "PUT" and "/log/" in key
+
+
+def commit(workspace: Workspace, rounds: int, partition: int = 0) -> None:
+    claim = workspace.claim(f"w{partition}", [partition])
+    for number in range(rounds):
+        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * (number + 1))}, counters={"rounds": 1})
+
+
+def test_a_lost_answer_to_an_entry_is_settled_by_reading(location: str, server: S3Server) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    server.faults.drop = once_each(is_entry)
+    commit(workspace, 6)
+    assert server.faults.dropped == 7
+    state = Workspace.open(location).state()
+    assert state.head == 7
+    assert state.counters == {"rounds": 6}
+
+
+def test_answers_lost_again_and_again_leave_one_entry_a_commit(location: str, server: S3Server) -> None:
+    """Every write of the log is done and never answered, until the client gives up; the caller tries the same commit again."""
+    workspace = Workspace.create(location, partitions=4)
+    claim = workspace.claim("w")
+    folder = claim.next_folder()
+    server.faults.drop = is_entry
+    number = claim.commit(folder, {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
+    server.faults.clear()
+    assert claim.commit(folder, {"urls": FakeBuffer(b"x")}, counters={"rounds": 1}) == number
+    assert Workspace.open(location).state().counters == {"rounds": 1}
+
+
+@pytest.mark.parametrize("status", [500, 503, 409])
+def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, status: int) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    chance = random.Random(status)
+    server.faults.refuse = lambda method, key: status if chance.random() < 0.3 and (status != 409 or is_entry(method, key)) else 0
+    before = server.faults.refused
+    commit(workspace, 5)
+    assert server.faults.refused > before
+    server.faults.clear()
+    assert Workspace.open(location).state().counters == {"rounds": 5}
+
+
+def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(location: str, server: S3Server) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    claim = workspace.claim("w")
+    folder = claim.next_folder()
+    server.faults.refuse = lambda method, key: 500 if method == "PUT" else 0
+    with pytest.raises(StorageError, match=location):
+        claim.commit(folder, {"urls": FakeBuffer(b"x")})
+    server.faults.clear()
+    claim.commit(folder, {"urls": FakeBuffer(b"x")})
+    assert Workspace.open(location).state().head == 2
+
+
+def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S3Server) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    claim = workspace.claim("w")
+    for number in range(12):
+        append(claim.state, Entry(kind=EXCLUDE, attempt=new_attempt(), at="2026-11-21T10:00:00Z", exclusions=(f"host:{number}.example",)))
+    claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")})
+    server.faults.stale_s = 3_600.0
+    assert workspace.storage.names("log") == []
+    state = Workspace.open(location).state()
+    assert state.head == 14
+    assert len(state.exclusions.rules) == 12
+    swept = sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0)
+    assert (swept.files, swept.entries) == (0, 0)
+    assert claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")}) == 15
+    assert workspace.claim("next").orphans() == []
+    with pytest.raises(ClaimLost):
+        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")})
+    assert server.faults.hidden
+
+
+def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(location: str, server: S3Server, tmp_path: Path) -> None:
+    """The first entries are deleted, and no listing shows a snapshot: it is asked for by its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        here = Workspace.create(str(tmp_path / "here"), partitions=4)
+        here.storage.make_folder("log")
+        state = here.state()
+        for number in range(220):
+            append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at="2026-11-21T10:00:00Z", exclusions=(f"host:{number}.example",)))
+    assert sweep(here, keep_replaced_ms=0, keep_entries_ms=0, now_ms=2 * 10**12).entries == 99
+    storage = open_storage(location)
+    for path in here.storage.files_below("."):
+        if not path.startswith("./run"):
+            storage.replace(path, here.storage.read(path) or b"")
+    server.faults.stale_s = 3_600.0
+    assert len(Workspace.open(location).state().exclusions.rules) == 220
+
+
+RACE = """
+    import sys
+    from lycosa.store.workspace import Workspace
+    from tests.store.test_s3_faults import commit
+
+    commit(Workspace.open(sys.argv[1]), int(sys.argv[3]), int(sys.argv[2]))
+"""
+
+
+def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(location: str, server: S3Server) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    chance = random.Random(7)
+    lock = threading.Lock()
+
+    def one_in(share: float) -> bool:
+        with lock:
+            return chance.random() < share
+
+    server.faults.drop = lambda method, key: method in ("PUT", "POST") and one_in(0.1)
+    server.faults.refuse = lambda method, key: chance.choice((500, 503)) if one_in(0.05) else 0
+    server.faults.stale_s = 60.0
+    rounds = 12
+    script = textwrap.dedent(RACE)
+    racers = [
+        subprocess.Popen([sys.executable, "-c", script, location, str(place), str(rounds)], env=dict(os.environ)) for place in range(3)
+    ]
+    assert [racer.wait() for racer in racers] == [0, 0, 0]
+    assert server.faults.dropped
+    server.faults.clear()
+    state = workspace.state()
+    assert state.counters == {"rounds": 3 * rounds}
+    assert Counter(entry.worker for entry in workspace.log.entries() if entry.kind == COMMIT) == dict.fromkeys(("w0", "w1", "w2"), rounds)
+    assert state.head == 3 * (rounds + 1)
+    for file in state.files["urls"]:
+        assert workspace.storage.size(file.path) == file.bytes
+
+
+def test_no_message_holds_a_credential(
+    location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    told: list[str] = []
+
+    def fail() -> None:
+        with pytest.raises(StorageError) as caught:
+            Workspace.open(location)
+        error: BaseException | None = caught.value
+        while error is not None:
+            told.append(f"{error!r} {error}")
+            error = error.__cause__ or error.__context__
+
+    server.faults.refuse = lambda method, key: 500
+    fail()
+    server.faults.clear()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    fail()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret-of-mine")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://user:password-in-a-url@127.0.0.1:9")
+    fail()
+    text = "\n".join(told) + "".join(capsys.readouterr())
+    assert "cannot be reached" in text
+    for secret in (KEY_ID, SECRET, "another-secret-of-mine", "password-in-a-url"):
+        assert secret not in text
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    exclude(workspace, ["host:example.org"])
+    merge(workspace)
+    for path in workspace.storage.files_below("."):
+        content = workspace.storage.read(path) or b""
+        assert KEY_ID.encode() not in content
+        assert SECRET.encode() not in content
+
+
+def once_each(rule: Rule) -> Rule:
+    """The rule, for the first request of every key."""
+    seen: set[str] = set()
+
+    def first(method: str, key: str) -> bool:
+        if not rule(method, key) or key in seen:
+            return False
+        seen.add(key)
+        return True
+
+    return first

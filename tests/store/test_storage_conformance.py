@@ -1,0 +1,297 @@
+"""What every kind of storage must promise: one suite, run on each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import xxhash
+
+from lycosa.core.errors import StorageError, UsageError, WorkspaceError
+from lycosa.store import s3_storage
+from lycosa.store.local_storage import Wanted
+from lycosa.store.storage import Storage, open_storage
+from tests.store.places import KINDS, Places, places, storage
+
+__all__ = ["places", "storage"]
+
+pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
+
+
+def test_of_creators_exactly_one_wins_every_time(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking first and writing then let both win 1,305 of 2,000 rounds on a local disk."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    racers, rounds = 4, 1_000 if storage.on_disk else 40
+    wins: list[list[int]] = [[] for _ in range(racers)]
+    together = threading.Barrier(racers, timeout=60)
+
+    def race(place: int) -> None:
+        for number in range(rounds):
+            together.wait()
+            if storage.create(f"log/{number}", b"%d" % place * 100):
+                wins[place].append(number)
+
+    threads = [threading.Thread(target=race, args=(place,)) for place in range(racers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(number for won in wins for number in won) == list(range(rounds))
+    for place, won in enumerate(wins):
+        assert all(storage.read(f"log/{number}") == b"%d" % place * 100 for number in won)
+    assert len(storage.names("log")) == len(storage.files_below("log")) == rounds  # nothing is left aside
+
+
+@pytest.mark.prove
+def test_of_creators_exactly_one_wins_a_thousand_times(storage: Storage, places: Places, tmp_path: Path) -> None:
+    """Processes, which share nothing; in step, or the first to start would win all."""
+    rounds, racers = 1_000, 3
+    script = textwrap.dedent("""
+        import sys
+        from lycosa.store.storage import open_storage
+
+        storage, place = open_storage(sys.argv[1]), sys.argv[2]
+        for number in map(int, sys.stdin):
+            print(int(storage.create(f"log/{number}", place.encode())), flush=True)
+    """)
+    with ExitStack() as opened:
+        processes = [
+            opened.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", script, storage.root, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+            )
+            for place in range(racers)
+        ]
+        winners = []
+        for number in range(rounds):
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.write(f"{number}\n")
+                process.stdin.flush()
+            won = [place for place, process in enumerate(processes) if process.stdout is not None and process.stdout.readline() == "1\n"]
+            assert len(won) == 1
+            winners += won
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+    assert set(winners) == set(range(racers)), "they did not race"
+    assert all(storage.read(f"log/{number}") == str(place).encode() for number, place in enumerate(winners))
+
+
+def test_a_file_is_created_whole_and_never_overwritten(storage: Storage) -> None:
+    assert storage.create("log/x", b"first")
+    assert not storage.create("log/x", b"second")
+    assert storage.read("log/x") == b"first"
+
+
+def test_what_is_there_and_what_is_not(storage: Storage) -> None:
+    before = time.time() * 1_000 - 2_000  # some clocks tick in seconds
+    storage.create("log/x", b"content")
+    storage.create("log/empty", b"")
+    assert (storage.read("log/x"), storage.read("log/empty"), storage.read("log/y")) == (b"content", b"", None)
+    assert (storage.size("log/x"), storage.size("log/empty"), storage.size("log/y"), storage.size("log/x/y")) == (7, 0, None, None)
+    assert before < (storage.modified_at("log/x") or 0) < time.time() * 1_000 + 2_000
+    assert storage.modified_at("log/y") is None
+    assert storage.digest("log/x") == xxhash.xxh3_128_hexdigest(b"content")
+    assert (storage.names("log"), storage.names("nowhere")) == (["empty", "x"], [])
+    storage.remove("log/x")
+    storage.remove("log/x")
+    assert storage.read("log/x") is None
+    with pytest.raises(FileNotFoundError):
+        storage.digest("log/x")
+
+
+def test_replacing_is_all_or_nothing(storage: Storage) -> None:
+    storage.replace("log/x", b"a" * 100)
+    torn: list[bytes | None] = []
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            content = storage.read("log/x")
+            if content is None or len(set(content)) != 1 or len(content) not in (100, 50_000):
+                torn.append(content)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(20):
+        storage.replace("log/x", b"ab"[number % 2 :][:1] * (100, 50_000)[number % 2], sync=number % 2 == 0)
+    ended.set()
+    reader.join()
+    assert not torn
+    assert storage.read("log/x") == b"b" * 50_000
+    assert storage.names("log") == ["x"]
+
+
+def test_names_and_files_below(storage: Storage) -> None:
+    for path in ("log/b", "log/a", "data/00000001-1/urls.parquet", "data/00000001-1/archive.warc.gz", "data/00000002-1/urls.parquet"):
+        storage.make_folder(os.path.dirname(path))
+        storage.create(path, b"x")
+    assert storage.names("log") == ["a", "b"]
+    assert storage.names("data") == ["00000001-1", "00000002-1"]
+    assert {"data", "log", "workspace.json"} <= set(storage.names("."))
+    assert storage.files_below("data") == [
+        *("data/00000001-1/archive.warc.gz", "data/00000001-1/urls.parquet"),
+        "data/00000002-1/urls.parquet",
+    ]
+    assert storage.files_below("nowhere") == []
+    assert not storage.remove_folder("data")
+    storage.remove("data/00000002-1/urls.parquet")
+    storage.remove_empty_below("data")
+    assert storage.names("data") == ["00000001-1"]
+
+
+def test_many_names(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one page of a listing."""
+    monkeypatch.setattr(s3_storage, "PAGE", 10)
+    for number in range(25):
+        storage.replace(f"log/{number:08d}.json", b"{}")
+    assert storage.names("log") == [f"{number:08d}.json" for number in range(25)]
+    assert len(storage.files_below("log")) == 25
+
+
+@pytest.mark.parametrize("path", ["/abs", "..", "log/../../x"])
+def test_paths_stay_inside(storage: Storage, path: str) -> None:
+    for act in (storage.read, storage.local, storage.place, storage.size, storage.remove):
+        with pytest.raises(WorkspaceError, match="leads out"):
+            act(path)
+
+
+def test_a_commit_is_written_here_and_read_anywhere(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = storage.fresh_folder("data/00000001-1")
+    with pytest.raises(FileExistsError):
+        storage.fresh_folder("data/00000001-1")
+    content = {"urls.parquet": b"u" * 1_000, "archive.warc.gz": b"w" * 10, "pages.parquet": b"p"}
+    for name, written in content.items():
+        Path(folder, name).write_bytes(written)
+    assert storage.drafts("data") == ["00000001-1"]
+    assert storage.drafts("data/00000001-1") == sorted(content)
+    assert storage.draft_size("data/00000001-1/urls.parquet") == 1_000
+    paths = [f"data/00000001-1/{name}" for name in content]
+    assert Path(storage.local(paths[0])).read_bytes() == content["urls.parquet"]
+    published = storage.publish(paths)
+    assert published == [(len(written), xxhash.xxh3_128_hexdigest(written)) for written in content.values()]
+    assert storage.files_below("data") == sorted(paths)
+    storage.settle("data/00000001-1")
+    if not storage.on_disk:
+        assert storage.drafts("data") == []
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))  # as on another machine
+    other = open_storage(storage.root)
+    other.bring([Wanted(path, *file) for path, file in zip(paths, published, strict=True)])
+    for place in (storage, other):
+        for path, written in zip(paths, content.values(), strict=True):
+            assert Path(place.local(path, len(written), xxhash.xxh3_128_hexdigest(written))).read_bytes() == written
+    other.remove(paths[0])
+    assert not os.path.exists(other.local(paths[0]))
+    assert other.size(paths[0]) is None
+
+
+def test_what_was_placed_and_never_named_is_withdrawn_or_dropped(storage: Storage) -> None:
+    target = Path(storage.place("base/_/p00/1/urls.parquet"))
+    target.write_bytes(b"rows")
+    storage.publish(["base/_/p00/1/urls.parquet"])
+    storage.withdraw("base/_/p00/1/urls.parquet")
+    assert storage.draft_size("base/_/p00/1/urls.parquet") == 4
+    storage.drop_drafts("base/_/p00/1")
+    storage.remove("base/_/p00/1/urls.parquet")
+    assert storage.draft_size("base/_/p00/1/urls.parquet") is None
+    assert storage.files_below("base") == []
+
+
+@pytest.mark.parametrize("mebibytes", [11, pytest.param(140, marks=pytest.mark.prove)])
+def test_big_files_arrive_whole(storage: Storage, mebibytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Larger than one part of a download from S3; than one part of an upload, and than a block of HDFS."""
+    block = os.urandom(1 << 20)
+    size = mebibytes * len(block)
+    with open(storage.place("data/00000001-1/archive.warc.gz"), "wb") as file:
+        for _ in range(mebibytes):
+            file.write(block)
+    (published,) = storage.publish(["data/00000001-1/archive.warc.gz"])
+    assert published.bytes == storage.size("data/00000001-1/archive.warc.gz") == size
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
+    other = open_storage(storage.root)
+    assert os.path.getsize(other.local("data/00000001-1/archive.warc.gz", *published)) == size
+    assert other.digest("data/00000001-1/archive.warc.gz") == published.digest
+
+
+def test_a_folder_is_published_whole_once(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def built(content: bytes) -> str:
+        folder = Path(storage.workshop("index")) / f".build-{content.decode()}"
+        folder.mkdir()
+        for name in ("meta.json", "segment"):
+            (folder / name).write_bytes(content)
+        return str(folder)
+
+    assert storage.local_folder("index/00000001") is None
+    assert storage.publish_folder(built(b"first"), "index/00000001")
+    loser = built(b"second")
+    assert not storage.publish_folder(loser, "index/00000001")
+    assert (Path(loser) / "segment").read_bytes() == b"second"
+    assert storage.publish_folder(loser, "index/00000002")
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
+    other = open_storage(storage.root)
+    for place in (storage, other):
+        assert [name for name in place.names("index") if name.isdigit()] == ["00000001", "00000002"]
+        for number, content in ((1, b"first"), (2, b"second")):
+            found = place.local_folder(f"index/{number:08d}")
+            assert found is not None
+            assert {path.name: path.read_bytes() for path in Path(found).iterdir()} == {"meta.json": content, "segment": content}
+    storage.remove_tree("index/00000001")
+    assert storage.local_folder("index/00000001") is None
+    assert other.local_folder("index/00000001") is None
+    assert [name for name in storage.names("index") if name.isdigit()] == ["00000002"]
+    storage.remove_tree("index")
+    assert storage.files_below("index") == []
+
+
+def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(storage.workshop("index"), ".build-1")
+    folder.mkdir()
+    for number in range(10):
+        (folder / str(number)).write_bytes(b"x" * 10_000)
+    storage.publish_folder(str(folder), "index/00000001")
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
+    other = open_storage(storage.root)
+    found: list[int | None] = []
+    begun = threading.Event()
+
+    def read() -> None:
+        begun.set()
+        while not found or found[-1] is not None:
+            path = other.local_folder("index/00000001")
+            try:
+                found.append(None if path is None else len(os.listdir(path)))
+            except FileNotFoundError:  # in a folder it went while it was looked at
+                found.append(None)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    begun.wait()
+    storage.remove_tree("index/00000001")
+    reader.join()
+    assert set(found) <= {10, None}
+
+
+def test_locks_and_scratch_are_of_this_machine(storage: Storage) -> None:
+    storage.make_folder("run")
+    Path(storage.lock_path("run/owner.lock")).touch()
+    assert os.path.isdir(storage.scratch())
+    storage.prove()
+    assert storage.names("log") == []
+    assert not [name for name in storage.names(".") if name.startswith(".probe")]
+
+
+def test_a_place_that_cannot_be_reached_is_an_error_with_its_name(storage: Storage) -> None:
+    if storage.on_disk:
+        pytest.skip("a folder is there or not")
+    nowhere = {"s3": "s3://no-such-bucket/x", "we": "webhdfs://127.0.0.1:1/x"}[storage.root[:2]]
+    with pytest.raises((StorageError, UsageError), match=nowhere):
+        open_storage(nowhere).read("workspace.json")
