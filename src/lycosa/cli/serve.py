@@ -45,7 +45,7 @@ def command(
     with contextlib.ExitStack() as stack:
         source = None
         if engine:
-            machines = stack.enter_context(contextlib.closing(_engine(engine, address)))
+            machines = stack.enter_context(contextlib.closing(_engine(engine, address, config.cluster.install)))
             keeper = stack.enter_context(contextlib.closing(ReplicaKeeper(machines, root, replicas, copy=engine == "ray", say=note)))
             source = ShardSource(stack.enter_context(contextlib.closing(Federation(keeper.replicas))))
             if not keeper.wait(READY_S):
@@ -59,7 +59,7 @@ def command(
         )
 
 
-def _engine(name: str, address: str) -> Engine:
+def _engine(name: str, address: str, install: str) -> Engine:
     """Raises UsageError if the engine is not installed or takes no address, WorkError if its cluster cannot be reached."""
     from lycosa.core.errors import UsageError
     from lycosa.crawl.engines.local import LocalEngine
@@ -72,4 +72,4 @@ def _engine(name: str, address: str) -> Engine:
         from lycosa.crawl.engines.ray import RayEngine
     except ModuleNotFoundError as error:
         raise UsageError(f"--engine ray needs Ray, which is not installed ({error.name}): pip install 'lycosa[ray]'") from None
-    return RayEngine(address)
+    return RayEngine(address, install=install)
