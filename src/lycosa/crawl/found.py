@@ -60,7 +60,7 @@ class FoundReader:
     def apply(self, between: Callable[[], None] | None = None) -> int:
         """Apply what has come since the last time; how many rows there were. `between` is called after each some of them."""
         state = self._claim.state
-        head, files = state.head, state.files.get("found", [])
+        head, files = state.head, list(state.files.get("found", []))
         if head == self._read_to:
             return 0
         paths = {file.path for file in files}

@@ -463,7 +463,8 @@ class Worker:
             return interval
         if self.nothing_to_do(now):
             return min(interval, _IDLE_COMMIT_MS)
-        return min(interval, self._hand_on_ms) if self.ledger.batch.found_rows else interval
+        batch = self.ledger.batch
+        return min(interval, self._hand_on_ms) if batch.found_rows or batch.applied_due else interval
 
     def commit_now(self) -> None:
         """Commit what there is, and wait until it is on disk."""
@@ -476,7 +477,7 @@ class Worker:
         batch = self.ledger.next_batch()
         if not batch.empty:
             self._last_commit = self.clock.monotonic_ms()
-            if batch.found_rows:
+            if batch.found_rows or batch.applied_due:
                 self._hand_on_ms = min(2 * self._hand_on_ms, _HAND_ON_LAST_MS)
             self._committing = self._commits.submit(batch.commit)
 
