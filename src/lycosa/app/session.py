@@ -182,6 +182,7 @@ def open_session(
         ConfigError: the exclusion list cannot be read, or a fetch setting is wrong: nothing was claimed.
         UsageError: a partition that the workspace does not have.
     """
+    workspace.storage.limit_cache(config.store.cache)
     state = workspace.state()
     before = state.settings
     held = None if partitions is None else frozenset(partitions)

@@ -143,6 +143,12 @@ class StoreSettings(_Section):
         86_400_000, ge=0, description="How long files that a merge replaced stay for readers that still have them open."
     )
     keep_entries: DurationMs = Field(7 * 86_400_000, ge=0, description="How long log entries before a snapshot stay.")
+    cache: SizeBytes = Field(
+        10 * 2**30,
+        ge=2**20,
+        description="With a workspace on S3 or HDFS: how much of a machine's disk copies of its files may take. "
+        "Those in use stay, whatever it says.",
+    )
 
 
 class RunSettings(_Section):

@@ -69,6 +69,9 @@ class Shelf:
             FileNotFoundError: one is missing.
             WorkspaceError: one is not sorted.
         """
+        for file in files:
+            if file.path in self._files:
+                self._path(file.path)  # a copy of a remote file stays here while it is asked for
         self._files = {file.path: self._files.get(file.path) or self._open(file) for file in files}
 
     @property
