@@ -104,7 +104,10 @@ class ClusterCrawl:
             raise AssertionError(f"the crawl does not end: {self.status()}; {self.said()}") from None
         assert self.process.returncode == 0, self.said()
         time.sleep(0.4)  # the server writes its log ten times a second
-        printed: dict[str, Any] = json.loads(output)
+        try:
+            printed: dict[str, Any] = json.loads(output)
+        except json.JSONDecodeError:
+            raise AssertionError(f"its output is no JSON document: {output[:2_000]!r}; {self.said()}") from None
         return printed
 
     def said(self) -> str:
