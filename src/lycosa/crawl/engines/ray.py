@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private import ray_constants
+from ray._private import auto_init_hook, ray_constants
+from ray._private import worker as ray_worker
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -35,7 +36,6 @@ from lycosa.crawl.engines.ray_remote import THREADS, KeptActor, RayRemote
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
-    "RAY_BACKEND_LOG_LEVEL": "error",
     "RAY_DEDUP_LOGS": "0",
 }
 _LOOPBACK = "127.0.0.1:"
@@ -162,6 +162,7 @@ class RayEngine:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         logging.getLogger("ray").setLevel(logging.ERROR)
+        _hush()
         former = signal.getsignal(signal.SIGTERM)
         try:
             with _loopback(not address or address.startswith(_LOOPBACK)):
@@ -221,3 +222,15 @@ def _loopback(wanted: bool) -> Iterator[None]:
 
 def _carry_out(function: Callable[[Any], Any], item: Any) -> Outcome:
     return attempt(function, (item,), f"process {os.getpid()} (a task)")
+
+
+def _hush() -> None:
+    """What daemons have to say Ray would print on our stdout, where a document may stand; and whoever asks it something after the end,
+    from a thread perhaps, it would join to whatever cluster it finds on this machine. It has no public switch for either that still
+    works once it is imported."""
+    ray_worker.print_to_stdstream = _say_nothing
+    auto_init_hook.enable_auto_connect = False
+
+
+def _say_nothing(data: dict[str, Any], ignore_prefix: bool = False) -> None:
+    pass
