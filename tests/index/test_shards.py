@@ -133,7 +133,7 @@ def test_another_number_of_shards_builds_anew_beside_the_old(corpus: Corpus, bef
     assert searcher.reload()
     assert searcher.search(SearchRequest("common")).total == 36
     left = {name for name in os.listdir(Path(corpus.root) / "index") if name not in (".lock", LAYOUT)}
-    assert left == ({"00000001"} if after == 1 else {f"of-{after}"})
+    assert left == ({"00000002"} if after == 1 else {f"of-{after}"})
 
 
 def test_a_kill_before_the_new_number_counts(corpus: Corpus) -> None:

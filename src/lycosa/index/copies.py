@@ -21,7 +21,9 @@ def local_copy(generation: Generation, copies: Path) -> Generation:
     """The same generation on this disk. Raises OSError if it is removed meanwhile, or the disk is full."""
     target = copies / generation.path.name
     if target.is_dir():
-        return Generation(target, generation.info)
+        if (target / INFO).read_bytes() == (generation.path / INFO).read_bytes():
+            return Generation(target, generation.info)
+        shutil.rmtree(target)  # of an index that was removed by hand, and built again
     copies.mkdir(parents=True, exist_ok=True)
     before = [path for path in copies.iterdir() if not path.name.startswith(BUILD_PREFIX)]
     build = Path(tempfile.mkdtemp(prefix=BUILD_PREFIX, dir=copies))

@@ -35,7 +35,7 @@ from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import IndexedPage, analysis_versions, outside
-from lycosa.index.shards import WHOLE, Shard, adopt, layout, shards_of
+from lycosa.index.shards import WHOLE, Shard, adopt, highest_number, layout, shards_of
 from lycosa.store.live import LiveTables, in_partitions
 from lycosa.store.log import EntriesGone
 from lycosa.store.state import LogState
@@ -312,7 +312,7 @@ class ShardIndexer:
         head = self._state.head
         entry = self._workspace.log.read(head) if head else None
         info = GenerationInfo(
-            generation=(published[-1] if published else 0) + 1,
+            generation=(published[-1] if published else highest_number(self._storage)) + 1,
             log_entry=head,
             attempt=entry.attempt if entry else "",
             documents=documents,

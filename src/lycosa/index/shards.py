@@ -107,6 +107,14 @@ def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def highest_number(place: Place) -> int:
+    """The highest number of a generation that is to be read; a line that begins goes on from there, so that no number comes twice."""
+    try:
+        return max((number for _, number in newest_numbers(place)), default=0)
+    except WorkspaceError:
+        return 0  # the layout is damaged: all is built anew
+
+
 def current_generation(place: Place) -> GenerationInfo | None:
     """What the index says of itself; None if nothing was indexed yet.
 

@@ -6,10 +6,8 @@ those that are shown. All four are answered from the generation that the first w
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -55,7 +53,7 @@ class Replica:
         self._shard = shard
         copies = cache_root() / "replicas" / xxh3_64_hexdigest(self._storage.root.encode()) / f"of-{shard.count}-{shard.number:04d}"
         self._copies = copies if copy and self._storage.on_disk else None
-        self._open: OrderedDict[int, OpenIndex] = OrderedDict()
+        self._open: dict[int, OpenIndex] = {}  # replaced, never changed: searches read it meanwhile
         self._problem = ""
         self._changing = threading.Lock()
         self._ending = threading.Event()
@@ -101,7 +99,7 @@ class Replica:
         with self._changing:
             try:
                 numbers = generations.numbers(self._storage, self._shard.line)
-                if not numbers or (self._open and numbers[-1] == next(reversed(self._open))):
+                if not numbers or numbers[-1] in self._open:
                     return False
                 generation = generations.newest(self._storage, self._shard.line)
                 if generation is None:
@@ -113,9 +111,8 @@ class Replica:
                 self._problem = str(error)
                 return False
             self._problem = ""
-            self._open[opened.number] = opened
-            while len(self._open) > KEPT:
-                self._open.popitem(last=False)
+            kept = list(self._open.items())[-(KEPT - 1) :]
+            self._open = dict([*kept, (opened.number, opened)])
             if self._copies is not None:
                 remove_copies(self._copies, opened.number)
             return True
@@ -129,9 +126,7 @@ class Replica:
         return Description(self._shard, info.generation, info.log_entry, opened.documents, dict(info.languages), self._problem)
 
     def _newest(self) -> OpenIndex | None:
-        with contextlib.suppress(StopIteration):
-            return self._open[next(reversed(self._open))]
-        return None
+        return next(reversed(self._open.values()), None)
 
     def _of(self, generation: int) -> OpenIndex:
         opened = self._open.get(generation)
