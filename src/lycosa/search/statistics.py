@@ -97,7 +97,10 @@ def correction(name: str, terms: Sequence[str], here: Statistics, everywhere: St
     Exact as far as rarity goes. The average length is within a sum with each page's own, so for it the factor is that of a page
     of usual length that holds the terms twice (of once, twice and four times the one that agreed best with one index).
     """
-    mine = sum(inverse_frequency(here.counted, here.holding(name, term)) for term in terms)
+    holding = [here.holding(name, term) for term in terms]
+    if not all(holding):
+        return 1.0  # nothing matches here, as in most fields of most readings
+    mine = sum(inverse_frequency(here.counted, count) for count in holding)
     if mine <= 0:
         return 1.0
     factor = sum(inverse_frequency(everywhere.counted, everywhere.holding(name, term)) for term in terms) / mine
