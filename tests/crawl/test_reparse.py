@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lycosa.app.reparsing import reparse_workspace
 from lycosa.core.config import Config
 from lycosa.core.records import Link, Page
 from lycosa.crawl import understand
+from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
+from lycosa.search.engine import Searcher, SearchRequest
 from tests.crawl.conftest import RunCrawl, ServeWeb, page
 
 SITE = {
@@ -61,3 +65,25 @@ def test_only_what_is_asked_for(serve: ServeWeb, run: RunCrawl) -> None:
     assert reparse_workspace(str(crawled.root), Config(), "other", None, "test").pages == 0
     assert reparse_workspace(str(crawled.root), Config(), "default", 4_000_000_000_000, "test").pages == 0
     assert reparse_workspace(str(crawled.root), Config(), "default", 0, "test").pages == 3
+
+
+def test_what_is_gone_does_not_come_back(serve: ServeWeb, run: RunCrawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crawled = run(serve(SITE).url(), index=True)
+    (tmp_path / "site-1/a.html").unlink()
+    run(recrawl="age", max_age="1s", max_pages=20, max_time_ms=4_000, index=True)
+    assert crawled.states()["/a.html"] == ("gone", "http_404")
+    root = str(crawled.root)
+    assert Searcher(root).search(SearchRequest("Spinnen")).total == 0
+
+    def newer(payload: bytes, **about: object) -> Page:
+        read = parse_page(payload, **about)  # type: ignore[arg-type]
+        read.title = "read anew"
+        return read
+
+    monkeypatch.setattr(understand, "parse_page", newer)
+    assert reparse_workspace(root, Config(), None, None, "test").pages == 2
+    with Indexer(root) as indexer:
+        indexer.update()
+    searcher = Searcher(root)
+    assert searcher.search(SearchRequest("Spinnen")).total == 0
+    assert searcher.search(SearchRequest("anew")).total == 2

@@ -13,7 +13,7 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.archive.reader import read_response
-from lycosa.core.records import Exchange, Page, Visit
+from lycosa.core.records import Exchange, Page, UrlState, Visit
 from lycosa.crawl.understand import Reader
 from lycosa.fetch.decode import parse_head
 from lycosa.store.claim import Claim
@@ -90,9 +90,12 @@ _LinkHashes = dict[tuple[int, int], int]
 
 
 def _places(tables: LiveTables) -> pl.DataFrame:
-    """Where each live page's record lies; about 100 bytes a page."""
+    """Where each live page's record lies; about 100 bytes a page. What is gone or excluded stays out: a new row would bring it back."""
+    key = ["collection", "host_key", "url_key"]
     visits = tables.scan("visits").select("record_id", "warc_file", "warc_offset", "warc_length", "kind", "truncated")
-    return visits.join(tables.scan("pages").select("record_id"), on="record_id", how="semi").unique("record_id", keep="last").collect()
+    removed = tables.scan("urls").filter((pl.col("operation") == "") & pl.col("state").is_in([UrlState.GONE, UrlState.EXCLUDED]))
+    pages = tables.scan("pages").select("record_id", *key).join(removed.select(key), on=key, how="anti").select("record_id", "collection")
+    return visits.unique("record_id", keep="last").join(pages, on="record_id").collect()
 
 
 def _slices(tables: LiveTables, places: pl.DataFrame, collection: str | None, since_ms: int | None) -> Iterator[list[dict[str, object]]]:
@@ -102,7 +105,9 @@ def _slices(tables: LiveTables, places: pl.DataFrame, collection: str | None, si
             pages = pages.filter(pl.col("collection") == collection)
         if since_ms is not None:
             pages = pages.filter(pl.col("fetched_at") >= pl.lit(since_ms).cast(pl.Datetime("ms", "UTC")))
-        placed = pages.join(places, on="record_id").sort("warc_file", "warc_offset").with_columns(cs.datetime().dt.epoch("ms"))
+        placed = (
+            pages.join(places, on=["record_id", "collection"]).sort("warc_file", "warc_offset").with_columns(cs.datetime().dt.epoch("ms"))
+        )
         for part in placed.iter_slices(_SLICE):
             yield part.to_dicts()
 
