@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from lycosa.core.errors import WorkspaceError
+from lycosa.store.entry import COMMIT
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl
 from tests.cluster.webs import options
@@ -88,4 +90,7 @@ def test_a_datanode_dies(tmp_path: Path, cluster: HdfsCluster, monkeypatch: pyte
 
 
 def _commits(root: str) -> int:
-    return sum(entry.kind == "commit" for entry in Workspace.open(root).log.entries())
+    try:
+        return sum(entry.kind == COMMIT for entry in Workspace.open(root).log.entries())
+    except WorkspaceError:  # there is none yet
+        return 0
