@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ def sites(folder: Path, net: str, count: int, pages: int) -> Iterator[Sites]:
         yield Sites(server, [f"site{number}.test:80:{each.address}:{server.port}" for number, each in enumerate(servers)])
 
 
-def crawl(workspace: Path, web: Sites, *arguments: str) -> dict[str, Any]:
+def crawl(workspace: Path, web: Sites, *arguments: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     called = subprocess.run(
         [
             *(*RUN, "-w", str(workspace), *SET, "--set", f"fetch.connect_to={json.dumps(web.detours)}"),
@@ -62,7 +62,8 @@ def crawl(workspace: Path, web: Sites, *arguments: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=2 * LIMIT_S,
+        timeout=4 * LIMIT_S,
+        env={**os.environ, **(environment or {})},
     )
     assert called.returncode == 0, called.stderr
     answer: dict[str, Any] = json.loads(called.stdout)

@@ -15,7 +15,6 @@ ROOT = Path(__file__).parents[2]
 
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_BACKEND_LOG_LEVEL": "error",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # 127.0.0.1 is this machine's address
     "RAY_AUTH_MODE": "token",
 }
@@ -75,8 +74,8 @@ def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
                 ours.add()
             yield ours
         finally:
-            ray.shutdown()  # type: ignore[no-untyped-call]
-            cluster.shutdown()
+            ray.shutdown()
+            cluster.shutdown()  # type: ignore[no-untyped-call]
     finally:
         for name, value in before.items():
             if value is None:

@@ -105,3 +105,13 @@ def die_always(number: int) -> int:
     if number == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+class Title:
+    """Needs what a bare node has not."""
+
+    def of(self, page: bytes) -> tuple[str, str]:
+        """A page's title, and where the parser was found."""
+        from lycosa.page import parse  # on a bare node it cannot be imported before this
+
+        return parse.parse_page(page, url="http://h/", content_type="text/html").title, parse.__file__

@@ -17,7 +17,7 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.later import left_for_later
 from lycosa.crawl.ledger import Job
 from lycosa.crawl.progress import Progress
-from lycosa.crawl.worker import Limits, Observer
+from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.store.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
@@ -55,7 +55,7 @@ def crawl(
     order: CrawlOrder,
     *,
     observer: Observer | None = None,
-    started: Callable[[Stoppable], None] | None = None,
+    started: Callable[[Worker], None] | None = None,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
 ) -> Progress:
@@ -109,7 +109,7 @@ def crawl(
                 follower.close()
 
 
-def _work(session: Session, started: Callable[[Stoppable], None] | None, walk: Walk | None) -> Progress:
+def _work(session: Session, started: Callable[[Worker], None] | None, walk: Walk | None) -> Progress:
     worker, ledger = session.worker, session.ledger
     session.take_up()
     if walk is not None:

@@ -31,6 +31,8 @@ _MOVE_EVERY_MS = 2_000
 _UNASKED_MS = 10_000
 _SILENT_MS = LONGEST_PAGE_MS + 30_000
 """A worker whose process answers nothing for so long hangs, and is killed: it would have ended itself if it could."""
+_STARTS_MS = 900_000
+"""How long one may take to start: on a bare node the packages are installed first, which took 136 s on a machine with a load of 25."""
 
 
 @dataclass(slots=True)
@@ -155,7 +157,7 @@ class Crew:
             self._has_ended(place, remote, now)
         elif not remote.alive():
             self._failed(place, now, News.FAILED, poll.trouble, node_died=place.node not in alive)
-        elif now - poll.said_at >= _SILENT_MS:
+        elif now - poll.said_at >= (_SILENT_MS if status is not None else _STARTS_MS):
             remote.kill()
             self._failed(place, now, News.FAILED, "it hangs")
 

@@ -180,8 +180,8 @@ class ClusterSettings(_Section):
     )
     install: Literal["auto", "always", "never"] = Field(
         "auto",
-        description="On a Ray cluster: whether Ray installs what Lycosa needs on a node: `auto` where something is missing, `always`, "
-        "`never`. Lycosa's own code travels in any case.",
+        description="On a Ray cluster: whether the packages that Lycosa needs are installed on a node: `auto` where one is missing, "
+        "`always`, `never`. Lycosa's own code travels in any case.",
     )
 
 

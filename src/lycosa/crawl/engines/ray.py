@@ -4,8 +4,8 @@ Without an address a cluster of this machine alone is started, on loopback, and 
 as a driver; it must run on a machine of that cluster, and have its secret (Ray's token authentication: RAY_AUTH_MODE=token and
 RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH in the environment of every node and driver).
 
-Our code travels with the job. What it needs must be on the nodes, or is installed there by Ray, in a folder of its own
-(`[cluster] install`). Credentials do not travel: every node has its own environment.
+Our code travels with the job. What it needs is on the nodes, or is installed there (`lycosa.crawl.engines.shipping`).
+Credentials do not travel: every node has its own environment.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray import cloudpickle
 from ray._private import auto_init_hook, ray_constants
 from ray._private import worker as ray_worker
 from ray.exceptions import RayError
@@ -41,7 +42,6 @@ _QUIET = {
 _LOOPBACK = "127.0.0.1:"
 
 _AHEAD = 2
-_PROBE_S = 120.0
 
 
 class RayEngine:
@@ -62,7 +62,6 @@ class RayEngine:
             raise UsageError(f"{address}: name the cluster's own address (HOST:PORT, usually port 6379), not that of its client server")
         self._install = install
         self._wanted = shipping.requirements()
-        self._lacking: dict[str, bool] = {}  # node -> whether something must be installed there
         self._lock = threading.Lock()
         self._remotes: list[RayRemote] = []
         self._ours = not ray.is_initialized()
@@ -92,10 +91,8 @@ class RayEngine:
             "max_concurrency": THREADS,
             "scheduling_strategy": where,
         }
-        environment = self._environment([node] if node else [each.name for each in self.nodes()])
-        if environment is not None:
-            options["runtime_env"] = environment
-        handle = self._actor.options(**options).remote(name, make, arguments)
+        packed = _pack((make, arguments))
+        handle = self._actor.options(**options).remote(name, self._wanted, self._install, packed)
         remote = RayRemote(name, handle, node)
         with self._lock:
             self._remotes.append(remote)
@@ -104,13 +101,11 @@ class RayEngine:
     def map(self, function: Callable[[Item], Result], items: Iterable[Item], *, attempts: int = 3) -> Iterator[Result]:
         name = getattr(function, "__name__", type(function).__name__)
         options: dict[str, Any] = {"num_cpus": 1, "max_retries": attempts - 1, "retry_exceptions": False, "name": name}
-        environment = self._environment([node.name for node in self.nodes()])
-        if environment is not None:
-            options["runtime_env"] = environment
+        packed = _pack(function)
         task = ray.remote(_carry_out).options(**options)
         waiting = iter(items)
         pending: deque[tuple[Any, Item]] = deque()
-        begun = iter((task.remote(function, item), item) for item in waiting)
+        begun = iter((task.remote(packed, _pack(item), self._wanted, self._install), item) for item in waiting)
         try:
             while True:
                 most = max(round(sum(node.cpus for node in self.nodes())), 1) * _AHEAD
@@ -184,29 +179,6 @@ class RayEngine:
                 signal.signal(signal.SIGTERM, former)
         return str(context.dashboard_url or "")
 
-    def _environment(self, nodes: list[str]) -> dict[str, Any] | None:
-        """What is to be installed for something that may run on any of these nodes; None: nothing."""
-        if self._install == "never" or not nodes:
-            return None
-        if self._install == "always" or any(self._lacks(nodes)):
-            return {"pip": {"packages": self._wanted, "pip_check": False}}
-        return None
-
-    def _lacks(self, nodes: list[str]) -> list[bool]:
-        """For each node whether something must be installed there; each is asked once."""
-        probe = ray.remote(shipping.missing)
-        unknown = [node for node in nodes if node not in self._lacking]
-        asked = {
-            node: probe.options(num_cpus=0, max_retries=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
-                self._wanted
-            )
-            for node in unknown
-        }
-        for node, reference in asked.items():
-            with suppress(RayError):  # it has left: who is sent there will find out
-                self._lacking[node] = bool(ray.get(reference, timeout=_PROBE_S))
-        return [self._lacking.get(node, False) for node in nodes]
-
 
 @contextmanager
 def _loopback(wanted: bool) -> Iterator[None]:
@@ -220,7 +192,15 @@ def _loopback(wanted: bool) -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
-def _carry_out(function: Callable[[Any], Any], item: Any) -> Outcome:
+def _pack(value: object) -> bytes:
+    """What a node can unpack once it has what it needs for it."""
+    packed: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return packed
+
+
+def _carry_out(packed: bytes, packed_item: bytes, wanted: list[str], install: str) -> Outcome:
+    shipping.provide(wanted, install)
+    function, item = cloudpickle.loads(packed), cloudpickle.loads(packed_item)
     return attempt(function, (item,), f"process {os.getpid()} (a task)")
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import ray
+from ray import cloudpickle
 from ray._private import state as ray_state
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from lycosa.crawl.engine import Unreachable
 from lycosa.crawl.engines.kept import Kept, Outcome
+from lycosa.crawl.engines.shipping import provide
 
 THREADS = 64
 """Calls that an object answers side by side: pings must not wait behind one that takes long."""
@@ -22,7 +23,10 @@ _ENDED = "DEAD"
 class KeptActor:
     """What an actor runs: our object, behind the calls that `RayRemote` makes."""
 
-    def __init__(self, name: str, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, wanted: list[str], install: str, packed: bytes) -> None:
+        """`packed`: what makes the object, and its arguments. It can be unpacked once what is wanted is there."""
+        provide(wanted, install)
+        make, arguments = cloudpickle.loads(packed)
         self._kept = Kept(f"actor {name}", make, arguments)
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> Outcome:

@@ -1,0 +1,208 @@
+"""What a Ray cluster does for a crawl beyond what all engines promise: secrets, bare nodes, nodes that join, drivers that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lycosa.crawl.engines import shipping
+from tests.app.test_cluster import SET, Sites, crawl, same, search, sites
+from tests.app.test_daemon import check
+from tests.engines import things
+from tests.engines.clusters import RayCluster, ray_cluster
+
+pytestmark = pytest.mark.prove
+
+LIMIT_S = 180.0
+
+
+def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> float:
+    """Wait; how long it took, in seconds."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < limit_s, "it took too long"
+        time.sleep(0.05)
+    return time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with ray_cluster(nodes=3) as running:
+        yield running
+
+
+DRIVER = """
+from lycosa.crawl.engines.ray import RayEngine
+with RayEngine({address!r}, install="never") as engine:
+    print(len(engine.nodes()), "nodes")
+"""
+
+NODE = """
+from ray._private.node import Node
+from ray._private.parameter import RayParams
+Node(RayParams(gcs_address={address!r}, redis_address={address!r}, node_ip_address="127.0.0.1", num_cpus=1, num_gpus=0,
+     object_store_memory=100_000_000, min_worker_port=0, max_worker_port=0, node_manager_port=0, include_log_monitor=False),
+     head=False, shutdown_at_exit=True, spawn_reaper=False)
+print("joined")
+"""
+
+
+def call(program: str, environment: dict[str, str], python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+
+
+def test_nobody_joins_without_the_secret(cluster: RayCluster) -> None:
+    secret = cluster.environment["RAY_AUTH_TOKEN"]
+    for program, sign in ((DRIVER, "3 nodes"), (NODE, "joined")):
+        text = program.format(address=cluster.address)
+        for wrong in ({"RAY_AUTH_TOKEN": "0" * 64}, {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": ""}):
+            refused = call(text, {**cluster.environment, **wrong})
+            assert refused.returncode != 0
+            assert sign not in refused.stdout
+            assert secret not in refused.stdout + refused.stderr
+        let_in = call(text, cluster.environment)
+        assert sign in let_in.stdout, let_in.stderr
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python that has Ray and nothing else of ours."""
+    folder = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = str(folder / "bin" / "python")
+    wanted = f"ray=={shipping.installed('ray')}"
+    if subprocess.run([python, "-m", "pip", "install", "--quiet", wanted], check=False).returncode:
+        pytest.skip("a bare node needs Ray from the package index, which cannot be reached")
+    return python
+
+
+def test_a_node_needs_nothing_but_python_and_ray(cluster: RayCluster, bare_python: str, tmp_path: Path) -> None:
+    joins = NODE.format(address=cluster.address) + "\nimport sys, time\nsys.stdout.flush()\ntime.sleep(3600)\n"
+    environment = {**os.environ, **cluster.environment, "XDG_CACHE_HOME": str(tmp_path)}
+    node = subprocess.Popen([bare_python, "-c", joins], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert node.stdout is not None
+        assert node.stdout.readline() == "joined\n"
+        with cluster.engine() as engine:
+            ours = {str(each.node_id) for each in cluster.nodes}
+            (bare,) = [each.name for each in engine.nodes() if each.name not in ours]
+            title = engine.start("title", things.Title, node=bare)
+            found, where = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
+            assert found == "The dormouse"
+            assert "py_modules" in where  # our code came with the job
+            title.kill()
+            again = engine.start("title", things.Title, node=bare)
+            assert again.ask("of", b"<title>Again</title>", timeout_s=LIMIT_S)[0] == "Again"
+        assert list(tmp_path.glob("lycosa/packages/*/selectolax"))
+    finally:
+        node.terminate()
+        node.wait(LIMIT_S)
+
+
+def test_a_cluster_of_one_machine_listens_on_loopback_alone_and_dies_with_its_driver() -> None:
+    program = """
+import time
+from lycosa.crawl.engines.ray import RayEngine
+if __name__ == "__main__":
+    engine = RayEngine(cpus=1, install="never")
+    assert list(engine.map(len, ["abc"])) == [3]
+    print("up", flush=True)
+    time.sleep(600)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "RAY_AUTH_TOKEN": "1" * 64}
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        assert len(family) > 3
+        open_to_all = []
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                listening = [link.laddr.ip for link in each.net_connections() if link.status == psutil.CONN_LISTEN]
+                open_to_all += [(each.name(), ip) for ip in listening if not ip.removeprefix("::ffff:").startswith("127.")]
+        assert not open_to_all
+        process.kill()
+        process.wait()
+        _, alive = psutil.wait_procs(family[1:], timeout=LIMIT_S)  # Ray's own agents look for their raylet once a minute
+        assert not alive
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def arguments(cluster: RayCluster, workers: int | None) -> list[str]:
+    return ["--engine", "ray", "--address", cluster.address, *(["--workers", str(workers)] if workers else [])]
+
+
+def test_four_workers_on_three_nodes_hold_what_one_process_holds(tmp_path: Path, cluster: RayCluster) -> None:
+    with sites(tmp_path / "sites", "127.0.46", 12, 40) as web:
+        alone = crawl(tmp_path / "one", web, web.home)
+        together = crawl(tmp_path / "four", web, web.home, *arguments(cluster, 4), environment=cluster.environment)
+    assert (alone["ended"], together["ended"]) == ("finished", "finished")
+    assert together["pages"] == alone["pages"] == 12 * 41
+    assert together["states"] == alone["states"]
+    same(tmp_path / "one", tmp_path / "four")
+    assert [search(tmp_path / name, "dormouse") for name in ("one", "four")] == [12, 12]
+    for words in ("dormouse", "21th", "7th month", "Site 3"):
+        assert hits(tmp_path / "one", words) == hits(tmp_path / "four", words)
+    check(tmp_path / "four")
+
+
+def hits(workspace: Path, words: str) -> list[tuple[str, float]]:
+    """URLs and scores of the first results; equals are sorted by URL."""
+    called = subprocess.run(
+        [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), "search", words, "--json", "-n", "50"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return sorted((hit["url"], round(hit["score"], 3)) for hit in json.loads(called.stdout)["hits"])
+
+
+def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: RayCluster) -> None:
+    with sites(tmp_path / "sites", "127.0.47", 12, 80) as web:
+        before = {str(node.node_id) for node in cluster.nodes}
+        workspace = tmp_path / "w"
+        process = start(workspace, web, cluster)
+        try:
+            until(lambda: len(holders(workspace)) >= len(cluster.nodes))
+            cluster.add()
+            joined = next(str(node.node_id) for node in cluster.nodes if str(node.node_id) not in before)
+            took = until(lambda: joined in {each["node"] for each in holders(workspace)})
+            print(f"work {took:.1f} s after the node had joined")
+            assert took <= 10.0
+            assert process.poll() is None
+        finally:
+            process.terminate()
+            process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 0
+    check(workspace)
+
+
+def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), *SET, "--set", f"fetch.connect_to={json.dumps(web.detours)}"]
+    command += ["crawl", web.home, "--scope", "any", "--delay", "300ms", "--json", "-q", "--no-index", *arguments(cluster, None)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **cluster.environment})
+
+
+def holders(workspace: Path) -> list[dict[str, Any]]:
+    """Workers that hold partitions, as the coordinator says."""
+    try:
+        document = json.loads((workspace / "run" / "cluster.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return []
+    return [each for each in document["workers"] if each["claim"] and each["partitions"]]
