@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -60,9 +59,9 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None,
         WorkError: the worker died too often, or lost its claim: the message says why.
     """
     clock = clock or SystemClock()
-    source = Path(order.root) / CONFIGURATION
+    source = f"{order.root}/{CONFIGURATION}"
     watch = SettingsWatch(clock)
-    watch.watch([str(source)])
+    watch.watch([source])
     try:
         text = read_text(source)
     except (OSError, UnicodeDecodeError) as error:
@@ -70,7 +69,7 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None,
     before: Mapping[str, Any] = {}
     with suppress(WorkspaceError):  # there is none yet; what is wrong with one that is there is said below
         before = Workspace.open(order.root).state().settings
-    plan = make_plan(text, str(source), overrides=order.overrides, chosen=order.collections, before=before)
+    plan = make_plan(text, source, overrides=order.overrides, chosen=order.collections, before=before)
     workspace = Workspace.open_or_create(order.root)
     with workspace.own(COMMAND, clock) as owner:
         if engine is None:
@@ -98,14 +97,15 @@ class Daemon:
         self._plan = plan
         self._say = say
         self._clock = clock
-        self._source = Path(order.root) / CONFIGURATION
+        self._source = f"{order.root}/{CONFIGURATION}"
         self._since = format_time(clock.now_ms())
         self._watch = watch
         watch.watch(self._watched(plan))
         self._news = LogNews(workspace, say, clock)
         self._engine = engine
         self._upkeep = Upkeep(workspace, plan.config, clock, engine)
-        self._room = Room(workspace.root, plan.config.run.disk_reserve)
+        here = workspace.storage
+        self._room = Room(here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve)
         self._next_room = self._next_live = 0
         self._worker: WorkerKeeper | ClusterKeeper = (
             WorkerKeeper(workspace.root, say) if engine is None else ClusterKeeper(workspace, engine, order.workers, say, clock)
@@ -160,7 +160,7 @@ class Daemon:
     # -- settings -----------------------------------------------------------------------------------------------------
 
     def _watched(self, plan: Plan) -> list[str]:
-        return [str(self._source), *(each.seed_file for each in plan.config.collection if each.seed_file)]
+        return [self._source, *(each.seed_file for each in plan.config.collection if each.seed_file)]
 
     def _read_settings(self) -> None:
         """Take what lycosa.toml says now; what is wrong is told, and then what was in force stays."""
@@ -168,7 +168,7 @@ class Daemon:
         try:
             new = make_plan(
                 read_text(self._source),
-                str(self._source),
+                self._source,
                 overrides=self._order.overrides,
                 chosen=self._order.collections,
                 before=self._workspace.state().settings,
@@ -196,7 +196,8 @@ class Daemon:
         if (plan.config.store, plan.config.run) != (old.config.store, old.config.run):
             self._upkeep.close()
             self._upkeep = Upkeep(self._workspace, plan.config, self._clock, self._engine)
-            self._room = Room(self._workspace.root, plan.config.run.disk_reserve)
+            here = self._workspace.storage
+            self._room = Room(here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve)
         if plan.config.index != old.config.index:
             self._index.end()
         self._worker.renew(self._clock.monotonic_ms(), plan.config.run)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lycosa.core.clock import Clock
+from lycosa.store.storage import open_storage
 
 LOOK_EVERY_MS = 1_000
 
@@ -41,13 +42,21 @@ class SettingsWatch:
         return settled
 
 
-def read_text(path: Path) -> str:
-    """A settings file's text; empty if there is none. Raises OSError, UnicodeDecodeError."""
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+def read_text(path: str) -> str:
+    """A settings file's text, of a workspace on S3 or HDFS too; empty if there is none. Raises OSError, UnicodeDecodeError."""
+    place, name = os.path.split(path)
+    if "://" in place:
+        return (open_storage(place).read(name) or b"").decode()
+    file = Path(path)
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def _look(path: str) -> _Signature:
+    place, name = os.path.split(path)
     try:
+        if "://" in place:
+            storage = open_storage(place)
+            return storage.modified_at(name) or 0, storage.size(name) or 0, 0
         status = os.stat(path)
     except OSError:
         return 0, 0, 0

@@ -172,7 +172,8 @@ class Watch:
         self._paused = frozenset(job.collection.name for job in order.jobs if job.collection.paused)
         self._limited = [job.collection.name for job in order.jobs if job.collection.depth is not None]
         self._resting: frozenset[str] = frozenset()
-        self._room = Room(order.root, order.config.run.disk_reserve)
+        here = session.workspace.storage
+        self._room = Room(here.root if here.on_disk else here.scratch(), order.config.run.disk_reserve)
         self._next_live = 0
         self._next_walk = 0
         self._samples: deque[tuple[int, int]] = deque()
