@@ -1,0 +1,140 @@
+"""A whole small crawl on S3 and on HDFS, killed and taken up again: the same results as in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.servers.nginx import Nginx, Server, nginx
+from tests.store.places import REMOTE, Places, places
+
+__all__ = ["places"]
+
+LYCOSA = str(Path(sys.executable).parent / "lycosa")
+PAGES = 60
+LIMIT_S = 240.0
+SETTINGS = (
+    "collection.courtesy_factor=0",
+    "crawl.patience=1s",
+    "crawl.commit_pages=10",
+    "crawl.commit_interval=300ms",
+    "store.merge_commits=2",
+)
+
+
+@dataclass
+class Machine:
+    """One machine with a cache of its own, on which commands run."""
+
+    workspace: str
+    environment: dict[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        settings = [part for setting in SETTINGS for part in ("--set", setting)]
+        return [LYCOSA, "-w", self.workspace, *settings, *arguments]
+
+    def run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            self.command(*arguments), env=os.environ | self.environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def kill_crawl(self, server: Nginx, origin: str, *, after: int) -> None:
+        """Start a crawl and kill it when it has asked for so many pages."""
+        mark = server.mark()
+        process = subprocess.Popen(
+            self.crawl(origin), env=os.environ | self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + LIMIT_S
+        while len(server.requests(mark)) < after and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert process.poll() is None, "the crawl was over before it could be killed"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def crawl(self, origin: str) -> list[str]:
+        return self.command("crawl", f"{origin}/", "--delay", "40ms", "--json", "--quiet")
+
+    def rows(self, query: str) -> list[dict[str, object]]:
+        """What `lycosa sql` would say, in this process: that is faster."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            rows = LiveTables(Workspace.open(self.workspace)).sql(query).to_dicts()
+        return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def lay(root: Path) -> None:
+    root.mkdir()
+    for number in range(PAGES):
+        links = "".join(f'<a href="/{2 * number + more}.html">page</a> ' for more in (1, 2) if 2 * number + more < PAGES)
+        words = " ".join(f"word{number * 7 % (place + 13)}" for place in range(60))
+        text = f"<html><head><title>Page {number}</title></head><body><p>The spider number {number} hunts. {words}</p>{links}</body></html>"
+        (root / ("index.html" if number == 0 else f"{number}.html")).write_text(text)
+
+
+def answers(machine: Machine, out: Path) -> dict[str, object]:
+    """What the workspace says, without times."""
+    found = json.loads(machine.run("search", "spider hunts", "-n", "100", "--json"))
+    machine.run("export", "warc", str(out))
+    return {
+        "pages": machine.rows("SELECT url, title, main_text, text_digest FROM pages"),
+        "visits": machine.rows("SELECT url, http_status, digest FROM visits WHERE kind = 'page'"),
+        "urls": machine.rows("SELECT url, state, depth FROM urls"),
+        "links": machine.rows("SELECT source, target, anchor FROM links"),
+        "found": sorted((hit["url"], hit["title"]) for hit in found["hits"]),
+        "exported": sum("robots.txt" not in line for path in out.glob("*-00000.cdxj") for line in path.read_text().splitlines()),
+    }
+
+
+@pytest.mark.parametrize("kind", REMOTE)
+def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(kind: str, places: Places, tmp_path: Path) -> None:
+    lay(tmp_path / "site")
+    location = places.location(kind, tmp_path)
+    first = Machine(location, places.environment(kind, tmp_path / "one"))
+    second = Machine(location, places.environment(kind, tmp_path / "two"))
+    folder = Machine(str(tmp_path / "folder"), {})
+    with nginx([Server("127.0.4.1", tmp_path / "site")]) as server:
+        origin = f"http://127.0.4.1:{server.port}"
+        folder.run(*folder.crawl(origin)[len(folder.command()) :])
+        mark = server.mark()
+        first.kill_crawl(server, origin, after=25)
+        first.kill_crawl(server, origin, after=8)
+        asked = Counter(request.uri for request in server.requests(mark))
+        assert max(count for uri, count in asked.items() if uri != "/robots.txt") <= 1 + 2, asked  # in flight at a kill
+        again = {uri for uri, count in asked.items() if count > 1} - {"/robots.txt"}
+        assert len(again) <= 2, f"fetched again on the machine whose spool has them: {again}"
+        # Another machine: what only the first one's spool holds is fetched again, and no more than that.
+        kept = len(second.rows("SELECT url FROM visits WHERE kind = 'page'"))
+        mark = server.mark()
+        second.run(*second.crawl(origin)[len(second.command()) :])
+        fetched = sum(request.uri != "/robots.txt" for request in server.requests(mark))
+        assert fetched <= PAGES - kept
+        assert json.loads(second.run("sql", "SELECT count(*) AS n FROM pages", "--json")) == [{"n": PAGES}]
+        report = second.run("merge", "--whole")
+        assert "became" in report
+        expected, out = answers(folder, tmp_path / "out-folder"), tmp_path / "out-remote"
+        assert answers(second, out) == expected
+        assert len(out.glob("*.warc.gz").__next__().read_bytes()) > 1_000
+        # The first machine's spool: its exchanges were made, so they are taken in; their pages are not fetched once more.
+        mark = server.mark()
+        first.run(*first.crawl(origin)[len(first.command()) :])
+        assert not {request.uri for request in server.requests(mark)} - {"/robots.txt"}
+        last = answers(first, tmp_path / "out-again")
+        assert all(last[name] == expected[name] for name in ("pages", "urls", "links", "found"))
+        exchanges = first.rows("SELECT DISTINCT record_id FROM visits WHERE kind = 'page'")
+        assert last["exported"] == len(exchanges)
+        assert len(exchanges) <= sum(asked.values()) + fetched
+        assert "no faults" in first.run("check", "--deep")
