@@ -195,7 +195,7 @@ def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: 
 
 def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), *SET, "--set", f"fetch.connect_to={json.dumps(web.detours)}"]
-    command += ["crawl", web.home, "--scope", "any", "--delay", "300ms", "--json", "-q", "--no-index", *arguments(cluster, None)]
+    command += ["--set", "crawl.patience=60s", "crawl", web.home, "--scope", "any", "--delay", "300ms", "--json", "-q", "--no-index", *arguments(cluster, None)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **cluster.environment})
 
 

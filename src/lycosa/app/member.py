@@ -19,7 +19,7 @@ from lycosa.app.memory import tune_memory
 from lycosa.app.processes import News, Report
 from lycosa.app.room import Room, is_disk_full
 from lycosa.app.session import Session, open_session
-from lycosa.app.vitals import Rate, Rest, Vitals, continued, figures
+from lycosa.app.vitals import Rate, Rest, Vitals, continued, cpu_s, figures
 from lycosa.app.worker_keeper import LONGEST_PAGE_MS
 from lycosa.app.worker_process import MarkingReader, PageMark
 from lycosa.core.clock import Clock, SystemClock
@@ -93,6 +93,7 @@ class Member:
         self._vitals = Vitals(self._former, {}, frozenset())
         self._last_commit: tuple[int, str] | None = None
         self._rate = Rate(self._clock)
+        self._began_s = cpu_s()
         self._mark = PageMark()
         self._reads = (0, 0)  # number of the page that is read, and since when
         here = self._workspace.storage
@@ -270,7 +271,9 @@ class Member:
         """Note how things are, for pings and the driver."""
         progress = continued(self._former, session.worker.progress)
         pages = {name: (each.added, each.in_flight) for name, each in session.ledger.assignments.items()}
-        self._vitals = Vitals(progress, pages, rest.resting, self._rate.take(progress.pages), message, self._last_commit)
+        self._vitals = Vitals(
+            progress, pages, rest.resting, self._rate.take(progress.pages), message, self._last_commit, cpu_s() - self._began_s
+        )
 
     def _committed(self, entry: int) -> None:
         self._last_commit = (entry, format_time(self._clock.now_ms()))

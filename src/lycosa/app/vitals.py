@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -17,6 +18,11 @@ from lycosa.crawl.progress import Progress
 _RATE_OVER_MS = 60_000
 _CURRENT = ("states", "queue", "in_flight", "hosts", "later")
 """What of a `Progress` says how things are now; all else counts what has happened."""
+
+
+def cpu_s() -> float:
+    """CPU-seconds of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
 
 
 class Rate:
@@ -76,6 +82,7 @@ class Vitals:
     rate: float = 0.0
     message: str = ""
     last_commit: tuple[int, str] | None = None  # entry, at
+    cpu_s: float = 0.0  # of its process and those that it started, since it began to work
 
 
 def figures(vitals: Iterable[Vitals]) -> dict[str, Any]:
@@ -101,6 +108,7 @@ def figures(vitals: Iterable[Vitals]) -> dict[str, Any]:
         "collections": collections,
         "message": next((each.message for each in known if each.message), ""),
         "last_commit": {"entry": last[0], "at": last[1]} if last is not None else None,
+        "cpu_s": round(sum(each.cpu_s for each in known), 2),
     }
 
 
