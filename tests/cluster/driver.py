@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -74,12 +73,14 @@ class ClusterCrawl:
         return found
 
     def coordinator(self) -> int:
-        """The process that leads, as far as is known; 0 before the first."""
-        return _pid(str(self.status().get("leader", "")))
+        """The process that leads, as far as is known; 0 if it is no more, or there was none yet."""
+        pid = _pid(str(self.status().get("leader", "")))
+        return pid if psutil.pid_exists(pid) else 0
 
     def workers(self) -> list[int]:
-        """The processes of the workers that hold partitions."""
-        return [_pid(str(each["worker"])) for each in self.status().get("workers", []) if each["claim"]]
+        """The living processes of the workers that hold partitions."""
+        pids = [_pid(str(each["worker"])) for each in self.status().get("workers", []) if each["claim"]]
+        return [pid for pid in pids if psutil.pid_exists(pid)]
 
     def await_work(self, enough: int, limit_s: float = START_LIMIT_S) -> None:
         """Until the server was asked so many times."""
@@ -122,19 +123,18 @@ def _pid(name: str) -> int:
 
 
 def kill(pid: int) -> int:
-    """SIGKILL; the time at which it was sent."""
-    with suppress(ProcessLookupError):
-        psutil.Process(pid).send_signal(signal.SIGKILL)
+    """SIGKILL, if it is still there; the time at which it was sent."""
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).kill()
     return now_ms()
 
 
 def pause(pid: int, for_s: float) -> tuple[int, int]:
     """SIGSTOP, a sleep, SIGCONT: whoever it is, is cut off. The times of both."""
-    process = psutil.Process(pid)
-    process.send_signal(signal.SIGSTOP)
     begun = now_ms()
-    time.sleep(for_s)
-    ended = now_ms()
     with suppress(psutil.NoSuchProcess):
-        process.send_signal(signal.SIGCONT)
-    return begun, ended
+        process = psutil.Process(pid)
+        process.suspend()
+        time.sleep(for_s)
+        process.resume()
+    return begun, now_ms()
