@@ -93,7 +93,6 @@ class Member:
         self._vitals = Vitals(self._former, {}, frozenset())
         self._last_commit: tuple[int, str] | None = None
         self._rate = Rate(self._clock)
-        self._began_s = cpu_s()
         self._mark = PageMark()
         self._reads = (0, 0)  # number of the page that is read, and since when
         here = self._workspace.storage
@@ -271,9 +270,7 @@ class Member:
         """Note how things are, for pings and the driver."""
         progress = continued(self._former, session.worker.progress)
         pages = {name: (each.added, each.in_flight) for name, each in session.ledger.assignments.items()}
-        self._vitals = Vitals(
-            progress, pages, rest.resting, self._rate.take(progress.pages), message, self._last_commit, cpu_s() - self._began_s
-        )
+        self._vitals = Vitals(progress, pages, rest.resting, self._rate.take(progress.pages), message, self._last_commit, cpu_s())
 
     def _committed(self, entry: int) -> None:
         self._last_commit = (entry, format_time(self._clock.now_ms()))

@@ -82,7 +82,7 @@ class Vitals:
     rate: float = 0.0
     message: str = ""
     last_commit: tuple[int, str] | None = None  # entry, at
-    cpu_s: float = 0.0  # of its process and those that it started, since it began to work
+    cpu_s: float = 0.0  # of its process and of those that it started and that have ended
 
 
 def figures(vitals: Iterable[Vitals]) -> dict[str, Any]:

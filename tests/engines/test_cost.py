@@ -1,0 +1,83 @@
+"""What it costs to be many: CPU-seconds a page against one process, on the six documentation sites."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.engines.clusters import ray_cluster
+from tests.servers.sites import ServedSites, require_sites, serve_sites
+
+pytestmark = pytest.mark.prove
+
+BAR = 1.25
+LIMIT_S = 1_800
+
+
+def cpu_of_children_s() -> float:
+    """CPU-seconds of all processes that this one has started and that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def crawl(web: ServedSites, workspace: Path, *engine: str, environment: dict[str, str] | None = None) -> tuple[int, float, float]:
+    """Pages, CPU-seconds of the command and its children, CPU-seconds of the workers as they say themselves."""
+    before = cpu_of_children_s()
+    called = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "lycosa.cli.main",
+            "-w",
+            str(workspace),
+            "crawl",
+            *web.seeds(),
+            "--delay",
+            "0",
+            "--json",
+            "-q",
+            "--no-index",
+            *engine,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
+        env={**os.environ, **(environment or {})},
+    )
+    own = cpu_of_children_s() - before
+    document = json.loads(called.stdout)
+    assert document["ended"] == "finished"
+    workers = json.loads((workspace / "run" / "cluster.json").read_text())["workers"] if engine else []
+    return document["pages"], own, sum(each["progress"]["cpu_s"] for each in workers)
+
+
+def test_four_workers_cost_little_more_than_one_process(tmp_path: Path) -> None:
+    """All processes count, their start too; Ray's own daemons are told apart."""
+    with serve_sites(require_sites()) as web:
+        pages, alone, _ = crawl(web, tmp_path / "one")
+        by_local, local, local_workers = crawl(web, tmp_path / "local", "--engine", "local", "--workers", "4")
+        with ray_cluster(nodes=3) as cluster:
+            engine = ("--engine", "ray", "--address", cluster.address, "--workers", "4")
+            by_ray, driver, ray_workers = crawl(web, tmp_path / "ray", *engine, environment=cluster.environment)
+            daemons = {}
+            for process in psutil.Process().children(recursive=True):
+                times = process.cpu_times()
+                daemons[process.name()] = round(daemons.get(process.name(), 0.0) + times.user + times.system, 1)
+    print(f"one process: {pages} pages, {alone:.1f} CPU-s")
+    print(
+        f"local, 4 workers: {local:.1f} CPU-s, workers {local_workers:.1f}; a page {local / by_local / (alone / pages):.2f} times as much"
+    )
+    ray_cost = (driver + ray_workers) / by_ray / (alone / pages)
+    print(f"ray, 3 nodes, 4 workers: driver {driver:.1f}, workers {ray_workers:.1f} CPU-s; a page {ray_cost:.2f} times as much")
+    print(f"Ray's own processes, start included: {daemons}")
+    assert pages == by_local == by_ray
+    assert local / by_local / (alone / pages) <= BAR
+    assert ray_cost <= BAR
