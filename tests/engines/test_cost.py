@@ -30,28 +30,9 @@ def cpu_of_children_s() -> float:
 def crawl(web: ServedSites, workspace: Path, *engine: str, environment: dict[str, str] | None = None) -> tuple[int, float, float]:
     """Pages, CPU-seconds of the command and its children, CPU-seconds of the workers as they say themselves."""
     before = cpu_of_children_s()
-    called = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "lycosa.cli.main",
-            "-w",
-            str(workspace),
-            "crawl",
-            *web.seeds(),
-            "--delay",
-            "0",
-            "--json",
-            "-q",
-            "--no-index",
-            *engine,
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LIMIT_S,
-        env={**os.environ, **(environment or {})},
-    )
+    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), "crawl", *web.seeds()]
+    command += ["--delay", "0", "--json", "-q", "--no-index", *engine]
+    called = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S, env={**os.environ, **(environment or {})})
     own = cpu_of_children_s() - before
     document = json.loads(called.stdout)
     assert document["ended"] == "finished"
@@ -67,17 +48,16 @@ def test_four_workers_cost_little_more_than_one_process(tmp_path: Path) -> None:
         with ray_cluster(nodes=3) as cluster:
             engine = ("--engine", "ray", "--address", cluster.address, "--workers", "4")
             by_ray, driver, ray_workers = crawl(web, tmp_path / "ray", *engine, environment=cluster.environment)
-            daemons = {}
+            daemons: dict[str, float] = {}
             for process in psutil.Process().children(recursive=True):
                 times = process.cpu_times()
                 daemons[process.name()] = round(daemons.get(process.name(), 0.0) + times.user + times.system, 1)
     print(f"one process: {pages} pages, {alone:.1f} CPU-s")
-    print(
-        f"local, 4 workers: {local:.1f} CPU-s, workers {local_workers:.1f}; a page {local / by_local / (alone / pages):.2f} times as much"
-    )
+    local_cost = local / by_local / (alone / pages)
+    print(f"local, 4 workers: {local:.1f} CPU-s, of which workers {local_workers:.1f}; a page {local_cost:.2f} times as much")
     ray_cost = (driver + ray_workers) / by_ray / (alone / pages)
     print(f"ray, 3 nodes, 4 workers: driver {driver:.1f}, workers {ray_workers:.1f} CPU-s; a page {ray_cost:.2f} times as much")
     print(f"Ray's own processes, start included: {daemons}")
     assert pages == by_local == by_ray
-    assert local / by_local / (alone / pages) <= BAR
+    assert local_cost <= BAR
     assert ray_cost <= BAR
