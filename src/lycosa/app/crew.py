@@ -23,6 +23,9 @@ from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_duration
 from lycosa.crawl.engine import Engine, Node, Remote
 
+_LOOK_EVERY_MS = 250
+"""Asking a Ray cluster for its nodes and for each worker's life is a call each: at twenty a second the driver took 5 CPU-s a crawl."""
+
 _POLL_MS = 500
 _POLL_S = 5.0
 _RESTART_PAUSE_MS = 1_000
@@ -78,7 +81,7 @@ class Crew:
         self._say = say
         self._clock = clock
         self._number = 0
-        self._next_move = 0
+        self._next_move = self._next_look = 0
         self._threads = ThreadPoolExecutor(64, thread_name_prefix="poll")
         self.nodes: list[Node] = engine.nodes()
         self.places: list[Place] = []
@@ -94,6 +97,9 @@ class Crew:
             SettingsRefused: a worker cannot work with the settings that it was given.
             WorkError: one died too often.
         """
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY_MS
         self.nodes = self._engine.nodes()
         alive = {node.name for node in self.nodes if node.alive}
         for place in list(self.places):
