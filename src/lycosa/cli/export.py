@@ -10,15 +10,185 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, QuietOption, WorkspaceOption, note, print_json, workspace_root
+from lycosa.cli.common import JsonOption, QuietOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
 from lycosa.cli.reparse import date_ms
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, parse_size
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from lycosa.export.bulk_actions import Selection
 
-app = typer.Typer(help="Hand the collection on: WARC files, documents for a search cluster.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Hand the collection on: a library by language and day, WARC files, documents for a search cluster.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+TargetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Where the library lies, or is to lie: FOLDER/KIND/LANG/DATE/.")]
+LanguageOption = Annotated[str, typer.Option("--lang", metavar="XX", help="Only the library of this language.")]
+CollectionOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")]
+SinceOption = Annotated[str, typer.Option("--since", metavar="DATE", help="Only this day, as in 2026-11-21, and later ones (UTC).")]
+UntilOption = Annotated[str, typer.Option("--until", metavar="DATE", help="Only this day and earlier ones.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Every page on each day it was fetched, not only when it changed.")]
+SizeOption = Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is begun.")]
+AgainOption = Annotated[bool, typer.Option("--again", help="Write days anew that stand already.")]
+
+
+@app.command()
+def xml(
+    context: typer.Context,
+    target: TargetArgument,
+    language: LanguageOption = "",
+    collection: CollectionOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    full: FullOption = False,
+    max_size: SizeOption = "64MB",
+    again: AgainOption = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Write the schema beside it, as FOLDER/xml/library.xsd.")] = True,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Bring an XML library up to date: pages by language and day, valid against its schema. A page stands on the days it changed."""
+    from lycosa.export.xml import SCHEMA
+
+    _library(context, "xml", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output)
+    if schema:
+        _write_beside(f"{target}/xml/library.xsd", SCHEMA.read_bytes())
+
+
+@app.command()
+def jsonl(
+    context: typer.Context,
+    target: TargetArgument,
+    language: LanguageOption = "",
+    collection: CollectionOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    full: FullOption = False,
+    max_size: SizeOption = "64MB",
+    again: AgainOption = False,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    json_output: JsonOption = False,
+) -> None:
+    """The same library as JSON, one page a line."""
+    _library(
+        context, "jsonl", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output
+    )
+
+
+@app.command()
+def parquet(
+    context: typer.Context,
+    target: TargetArgument,
+    language: LanguageOption = "",
+    collection: CollectionOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    full: FullOption = False,
+    max_size: SizeOption = "256MB",
+    again: AgainOption = False,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    json_output: JsonOption = False,
+) -> None:
+    """The same library as tables. The size is that of the rows as JSON; files are about a third of it."""
+    _library(
+        context, "parquet", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output
+    )
+
+
+@app.command()
+def text(
+    context: typer.Context,
+    target: TargetArgument,
+    language: LanguageOption = "",
+    collection: CollectionOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    full: FullOption = False,
+    max_size: SizeOption = "64MB",
+    again: AgainOption = False,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    quiet: QuietOption = False,
+    json_output: JsonOption = False,
+) -> None:
+    """The same library as plain text: all visible text, as WARC conversion records (WET)."""
+    _library(context, "text", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output)
+
+
+def _library(
+    context: typer.Context,
+    kind: str,
+    target: str,
+    chosen: tuple[str, str, str, str, bool],
+    max_size: str,
+    again: bool,
+    workspace: str,
+    overrides: list[str] | None,
+    quiet: bool,
+    json_output: bool,
+) -> None:
+    from dataclasses import asdict
+
+    from lycosa.app.libraries import library_languages
+    from lycosa.crawl.understand import Reader
+    from lycosa.export.editions import LibrarySelection
+    from lycosa.export.formats import FORMATS
+    from lycosa.export.library import export_library
+    from lycosa.fetch.robots import product_token
+    from lycosa.store.workspace import Workspace
+
+    language, collection, since, until, full = chosen
+    root = workspace_root(context, workspace)
+    opened = Workspace.open(root)
+    config = load_config(context, root, overrides)
+    size = parse_size(max_size)
+    if size < 2**16:
+        raise UsageError("--max-size must be at least 64KiB")
+    selection = LibrarySelection(language, collection, _day(since), _day(until), full)
+    reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent))
+    languages = library_languages(config, opened.state())
+    try:
+        report = export_library(opened, target, FORMATS[kind], selection, reader, languages, file_bytes=size, again=again)
+    except FileNotFoundError as error:
+        raise WorkError(f"a file of the tables went away meanwhile ({error}): run the same command again, it goes on") from None
+    if json_output:
+        print_json(asdict(report))
+        return
+    if not quiet:
+        for path in report.written:
+            print(path)
+    print(
+        f"{report.documents:,} documents in {report.files:,} files of {report.days:,} days in {report.languages} languages, "
+        f"{format_size(report.bytes)}; {len(report.written):,} files are new"
+        + (f", {report.unread:,} older versions are not in the archive any more" if report.unread else "")
+    )
+
+
+def _day(text: str) -> date | None:
+    from datetime import UTC, datetime
+
+    at = date_ms(text)
+    return None if at is None else datetime.fromtimestamp(at / 1000, UTC).date()
+
+
+def _write_beside(path: str, content: bytes) -> None:
+    """A small file, whole or not at all."""
+    try:
+        with open(f"{path}.part", "wb") as file:
+            file.write(content)
+        os.replace(f"{path}.part", path)
+    except OSError as error:
+        raise WorkError(f"{path} cannot be written: {error.strerror}") from None
 
 
 @app.command()

@@ -17,12 +17,18 @@ def command(
         int | None,
         typer.Option("--partitions", min=1, metavar="N", help="Shares of the hosts, at most one worker each; for good (default 64)."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a lycosa.toml that is there.")] = False,
+    template: Annotated[
+        str, typer.Option("--template", metavar="NAME", help="news27: media and government sites in 27 languages, a collection for each.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a lycosa.toml (and seed files) that are there.")] = False,
 ) -> None:
     """Make a workspace with a commented configuration in which every setting stands at its default."""
+    from lycosa.app.news_template import SEEDS, news_template
     from lycosa.app.template import configuration_template
     from lycosa.store.workspace import CONFIGURATION, DEFAULT_PARTITIONS, Workspace
 
+    if template not in ("", "news27"):
+        raise UsageError(f"--template {template!r}: the one that there is, is news27")
     root = workspace_root(context, workspace)
     opened = Workspace.open_or_create(root, partitions or DEFAULT_PARTITIONS)
     if partitions is not None and opened.partitions != partitions:
@@ -31,5 +37,15 @@ def command(
     path = f"{root}/{CONFIGURATION}"
     if storage.size(CONFIGURATION) is not None and not force:
         raise UsageError(f"{path} is there already; edit it, or replace it with --force")
+    if template:
+        text, files = news_template(f"{storage.root}/{SEEDS}" if storage.on_disk else None)
+        if storage.on_disk:
+            storage.make_folder(SEEDS)
+            for name, content in files.items():
+                if force or storage.size(f"{SEEDS}/{name}") is None:
+                    storage.replace(f"{SEEDS}/{name}", content.encode(), sync=True)
+        storage.replace(CONFIGURATION, text.encode(), sync=True)
+        print(f"wrote {path} and {len(files)} files of seeds: say there who you are (fetch.contact), then `lycosa -w {root} run`")
+        return
     storage.replace(CONFIGURATION, configuration_template().encode(), sync=True)
     print(f"wrote {path}: edit it, then `lycosa -w {root} crawl URL`")

@@ -198,6 +198,12 @@ class Collection(_Section):
     name: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name: lower case, digits, - and _.")
     seeds: tuple[str, ...] = Field((), description="URLs to start from.")
     seed_file: str = Field("", description="A file of seeds, one URL a line; # starts a comment.")
+    language: str = Field(
+        "",
+        pattern=r"^([a-z]{2,3})?$",
+        description="The language that exports file its pages under, an ISO 639 code. Empty: the collection's name if it is one of the 27 "
+        "codes, else the language identified in each page.",
+    )
     scope: Scope = Field(
         "host",
         description="Which links are followed: `host` the seeds' hosts and ports, `domain` their registrable domains, "
