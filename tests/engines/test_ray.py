@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from lycosa.crawl.engines import shipping
-from tests.app.test_cluster import SET, Sites, crawl, same, search, sites
+from tests.app.daemons import daemon
+from tests.app.test_cluster import SET, Sites, configured, crawl, same, search, sites
 from tests.app.test_daemon import check
 from tests.engines import things
 from tests.engines.clusters import RayCluster, ray_cluster
@@ -194,8 +195,9 @@ def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: 
 
 
 def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), *SET, "--set", f"fetch.connect_to={json.dumps(web.detours)}"]
-    command += ["--set", "crawl.patience=60s", "crawl", web.home, "--scope", "any", "--delay", "300ms", "--json", "-q", "--no-index", *arguments(cluster, None)]
+    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), *SET, "--set", "crawl.patience=60s"]
+    command += ["--set", f"fetch.connect_to={json.dumps(web.detours)}", "crawl", web.home, "--scope", "any", "--delay", "300ms"]
+    command += ["--json", "-q", "--no-index", *arguments(cluster, None)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **cluster.environment})
 
 
@@ -206,3 +208,14 @@ def holders(workspace: Path) -> list[dict[str, Any]]:
     except (FileNotFoundError, ValueError):
         return []
     return [each for each in document["workers"] if each["claim"] and each["partitions"]]
+
+
+def test_a_daemon_on_ray_works_and_stops(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.48", 3, 10) as web:
+        with daemon(workspace, configured(web), "--engine", "ray", "--workers", "2") as running:
+            running.until_pages(33)
+            assert running.stop() == 0, running.errors
+        assert "a cluster starts on engine ray: 2 workers" in running.errors
+        assert "Traceback" not in running.errors
+    check(workspace)
