@@ -7,20 +7,34 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, counts, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, print_json, table, workspace_root
+from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size
 
 
 def command(
     context: typer.Context,
+    by: Annotated[str, typer.Option("--by", metavar="WAY", help="A table by language, collection, type or host.")] = "",
+    sites: Annotated[bool, typer.Option("--sites", help="With --by: list the hosts of each row.")] = False,
     hosts: Annotated[int, typer.Option("--hosts", min=0, help="How many hosts to list.")] = 5,
     workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
     json_output: JsonOption = False,
+    csv: Annotated[bool, typer.Option("--csv", help="With --by: print CSV.")] = False,
 ) -> None:
     """Show what a workspace holds."""
+    root = workspace_root(context, workspace)
+    if by:
+        from lycosa.cli.status_by import print_table
+
+        config = load_config(context, root, overrides)
+        print_table(root, by, config, sites=sites, hosts=hosts, as_json=json_output, as_csv=csv)
+        return
+    if sites or csv:
+        raise UsageError("--sites and --csv belong to --by: add --by language, collection, type or host")
     from lycosa.app.status import workspace_status
 
-    status = workspace_status(workspace_root(context, workspace))
+    status = workspace_status(root)
     if json_output:
         print_json(status)
         return
