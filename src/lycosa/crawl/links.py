@@ -209,6 +209,42 @@ class LinkGate:
         """Whether a URL that was taken lies on a host that the operator named."""
         return self._admission.is_named(url)
 
+    def identify(self, url: str) -> UrlId:
+        """The identity of a URL as this collection writes it.
+
+        Raises:
+            UrlError: it cannot be used.
+        """
+        return self._identifier.identify(self._rules.apply(normalise(url)))
+
+    def bring(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> bool:
+        """Enter a URL whose page the operator brings along, whatever scope and depth say. False: it was known already.
+
+        Raises:
+            KeyError: another URL has this key.
+        """
+        before = self._known.depth(identity)
+        if before is not None:
+            if depth < before and way.referrer:
+                self._known.put(identity, depth)
+                self._risen(identity, depth)
+            return False
+        self._known.put(identity, depth)
+        self.admitted_count += 1
+        self._admitted(
+            UrlRow(
+                identity,
+                self._collection.name,
+                depth,
+                state_at=now_ms,
+                first_seen_at=now_ms,
+                referrer=way.referrer,
+                redirects=way.redirects,
+                redirect_from=way.redirect_from,
+            )
+        )
+        return True
+
     def take_refused(self) -> Counter[str]:
         """The links refused since the last call, by reason."""
         taken, self.refused = self.refused, Counter()

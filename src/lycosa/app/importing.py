@@ -1,0 +1,126 @@
+"""`import` from end to end: own the workspace, claim, load, take in archives file by file, index, release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from lycosa.app.indexing import IndexFollower
+from lycosa.app.memory import tune_memory
+from lycosa.app.session import Session, open_session, seeds_of
+from lycosa.archive.folder import folder_captures
+from lycosa.archive.foreign import Capture, archives, read_captures
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.config import Collection, Config
+from lycosa.core.errors import ArchiveError, UsageError
+from lycosa.crawl.importing import Imported, Importer
+from lycosa.crawl.ledger import Job
+from lycosa.store.leadership import require_no_leader
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+_HEAD_BYTES = 1 << 20  # what a record may hold beside its body
+
+
+def import_files(
+    root: str,
+    config: Config,
+    name: str,
+    paths: Sequence[str],
+    *,
+    collection: Collection | None = None,
+    base: str = "",
+    in_scope: bool = False,
+    index: bool = True,
+    observer: Callable[[Imported], None] | None = None,
+    clock: Clock | None = None,
+) -> Imported:
+    """Take archives, or folders of archives or pages, into one collection. A damaged file is reported, and the others are read.
+
+    `collection` is as configured; None: as the log has it, else with every setting at its default. `base`: the URL of a folder of pages.
+    What is there already is passed over, so that a call that was interrupted is simply made again.
+
+    Raises:
+        UsageError: a path that is not there, a folder that says nothing of its URLs.
+        OwnedError: somebody crawls in this workspace.
+        WorkError: the disk is full, the archive or the log is damaged.
+    """
+    clock = clock or SystemClock()
+    tune_memory()
+    for path in paths:
+        if not Path(path).exists():
+            raise UsageError(f"{path} does not exist")
+    workspace = Workspace.open_or_create(root)
+    with workspace.own("import") as owner:
+        require_no_leader(workspace.storage)
+        before = workspace.state().settings.get(name, {})
+        if collection is None:
+            collection = Collection.model_validate({"name": name} | {key: before[key] for key in Collection.model_fields if key in before})
+        follower: IndexFollower | None = None
+        session = open_session(
+            workspace,
+            config,
+            [Job(collection, seeds_of(before, collection.seeds))],
+            command="import",
+            clock=clock,
+            committed=lambda entry: follower.committed(entry) if follower else None,
+        )
+        try:
+            follower = IndexFollower(root, config.index, clock) if index else None
+            report = _import(session, name, paths, base, in_scope, config.fetch.max_body, lambda _: owner.touch(), observer)
+            session.claim.release()
+            if follower is not None:
+                follower.finish()
+            return report
+        finally:
+            session.close()
+            if follower is not None:
+                follower.close()
+
+
+def _import(
+    session: Session,
+    name: str,
+    paths: Sequence[str],
+    base: str,
+    in_scope: bool,
+    limit: int,
+    touch: Callable[[object], None],
+    observer: Callable[[Imported], None] | None,
+) -> Imported:
+    session.take_up()
+    workspace, worker = session.workspace, session.worker
+    state = workspace.state()
+
+    def tables() -> LiveTables:
+        state.refresh()
+        return LiveTables(workspace, state)
+
+    def commit_if_due() -> None:
+        worker.commit_if_due()
+        touch(None)
+        if observer is not None:
+            observer(importer.report)
+
+    importer = Importer(
+        worker.absorber, name, tables=tables, locate=workspace.path, commit_if_due=commit_if_due, commit_now=worker.commit_now,
+        in_scope=in_scope,
+    )  # fmt: skip
+    report = importer.report
+    for path, captures in _sources(paths, base, limit, report):
+        report.files += 1
+        try:
+            importer.take(captures)
+        except ArchiveError as error:
+            report.damaged[str(path)] = str(error)
+    worker.commit_now()
+    return report
+
+
+def _sources(paths: Sequence[str], base: str, limit: int, report: Imported) -> Iterator[tuple[Path, Iterator[Capture]]]:
+    for path in map(Path, paths):
+        found = [] if base and path.is_dir() else archives(path)
+        if not found:
+            yield path, folder_captures(path, base, limit=limit, others=report.others)
+        for each in found:
+            yield each, read_captures(each, limit=limit + _HEAD_BYTES, others=report.others)

@@ -1,0 +1,159 @@
+"""Archives of other programs, read: every format gives the same captures, and damage gives a message instead of anything else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.archive.folder import folder_captures
+from lycosa.archive.foreign import Capture, made_up_head, parse_time, read_captures, usable
+from lycosa.core.errors import ArchiveError, UsageError
+from tests.archive.foreign_files import ANSWERS, HOST, arc, every_kind, warc
+
+LIMIT = 1 << 20
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+KINDS = (
+    "plain.warc", "members.warc.gz", "whole.warc.gz", "frames.warc.zst", "dictionary.warc.zst", "one.arc", "two.arc", "members.arc.gz",
+    "moths.wacz",
+)  # fmt: skip
+WHOLE = (warc(), warc(gzipped=True), b"".join(arc()))
+
+
+def read(path: Path, limit: int = LIMIT) -> tuple[list[Capture], Counter[str]]:
+    others: Counter[str] = Counter()
+    return list(read_captures(path, limit=limit, others=others)), others
+
+
+def until_damage(path: Path) -> tuple[list[Capture], str]:
+    found = []
+    try:
+        for capture in read_captures(path, limit=LIMIT, others=Counter()):
+            found.append(capture)  # noqa: PERF402  # what came before the error counts
+    except ArchiveError as error:
+        return found, str(error)
+    return found, ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_gives_the_same(kind: str, tmp_path: Path) -> None:
+    captures, others = read(every_kind(tmp_path)[kind])
+    assert [(each.url, each.body, each.status) for each in captures] == [
+        (answer.url, answer.body, int(answer.status[:3])) for answer in ANSWERS
+    ]
+    assert {each.fetched_at for each in captures} == {parse_time("20261121100000")}
+    assert {each.ip for each in captures} == {"192.0.2.7"}
+    assert len({each.record_id for each in captures}) == len(ANSWERS)
+    assert [each.record_id for each in read(every_kind(tmp_path)["one.arc"])[0]] == [
+        each.record_id for each in read(every_kind(tmp_path)["members.arc.gz"])[0]
+    ]
+    if "arc" in kind and "warc" not in kind:
+        assert others == {"response of dns:": 1}
+    else:
+        assert not others
+        assert all(each.request_head == b"GET / HTTP/1.1\r\nHost: moths.example\r\n\r\n" for each in captures)
+
+
+def test_a_body_is_cut_at_the_limit(tmp_path: Path) -> None:
+    path = every_kind(tmp_path)["plain.warc"]
+    captures, _ = read(path, 100)
+    assert [each.truncated for each in captures] == ["length", "length", "", "length", ""]
+    assert all(len(each.head) + len(each.body) <= 100 for each in captures)
+
+
+@pytest.mark.parametrize("kind", ["members.warc.gz", "whole.warc.gz", "frames.warc.zst", "members.arc.gz", "plain.warc", "one.arc"])
+def test_a_torn_file_gives_what_comes_before(kind: str, tmp_path: Path) -> None:
+    path = every_kind(tmp_path)[kind]
+    whole = path.read_bytes()
+    # A file of one gzip or zstd stream may keep back what its last block holds.
+    path.write_bytes(whole[: len(whole) - 60])
+    found, message = until_damage(path)
+    assert str(path) in message
+    least = 0 if kind in ("whole.warc.gz", "frames.warc.zst") else len(ANSWERS) - 2
+    assert least <= len(found) <= len(ANSWERS)
+    assert [each.url for each in found] == [answer.url for answer in ANSWERS][: len(found)]
+
+
+def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
+    path = every_kind(tmp_path)["members.warc.gz"]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    found, message = until_damage(path)
+    assert "damaged" in message or "no WARC record" in message
+    assert len(found) < len(ANSWERS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_bytes_raise_anything_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    content = bytearray(data.draw(st.sampled_from(WHOLE)))
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=8))
+        if not content:
+            break
+    path = tmp_path_factory.getbasetemp() / "mutated"
+    path.write_bytes(content)
+    until_damage(path)
+
+
+def test_what_is_no_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(b"<html>")
+    assert "is no WARC, WACZ or ARC file" in until_damage(path)[1]
+    with pytest.raises(ArchiveError, match="cannot be opened"):
+        list(read_captures(tmp_path / "none.warc", limit=LIMIT, others=Counter()))
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", b"x", b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n"),
+        (b"HTTP/1.0 200 OK\nA: b\n\n", b"x", b"HTTP/1.0 200 OK\r\nA: b\r\n\r\n"),
+        (CHUNKED, b"1\r\nx\r\n0\r\n\r\n", CHUNKED),
+        (CHUNKED, b"<p>x", CHUNKED.replace(b"Transfer", b"X-Archive-Orig-Transfer")),
+    ],
+)  # fmt: skip
+def test_heads(head: bytes, body: bytes, expected: bytes) -> None:
+    assert usable(head, body) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-21T10:00:00Z", 1795255200000),
+        ("2026-11-21T10:00:00.25Z", 1795255200250),
+        ("20261121100000", 1795255200000),
+        ("2026", 1767225600000),
+        ("", 0),
+        ("yesterday", 0),
+        ("99999999999999", 0),
+    ],
+)
+def test_times(text: str, expected: int) -> None:
+    assert parse_time(text) == expected
+
+
+def folder(root: Path, base: str = "") -> dict[str, Capture]:
+    return {each.url: each for each in folder_captures(root, base, limit=LIMIT, others=Counter())}
+
+
+def test_a_folder_of_pages(tmp_path: Path) -> None:
+    for name in ("index.html", "a b/index.html", "a b/x.css", "page.php?id=1&n=2", "ü.txt", "plain"):
+        path = tmp_path / "moths.example" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"<!DOCTYPE html><p>x")
+    (tmp_path / "moths.example" / "way").symlink_to("/etc/passwd")
+    found = folder(tmp_path)
+    assert sorted(found) == sorted(
+        [f"{HOST}/", f"{HOST}/a%20b/", f"{HOST}/a%20b/x.css", f"{HOST}/page.php?id=1&n=2", f"{HOST}/%C3%BC.txt", f"{HOST}/plain"]
+    )
+    assert found[f"{HOST}/plain"].head == made_up_head("text/html", 19)
+    assert b"text/css" in found[f"{HOST}/a%20b/x.css"].head
+    assert f"{HOST}/sub/plain" in folder(tmp_path / "moths.example", f"{HOST}/sub")
+    with pytest.raises(UsageError, match="--base"):
+        folder(tmp_path / "moths.example" / "a b")
