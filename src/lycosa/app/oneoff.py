@@ -6,12 +6,15 @@ Robots are obeyed here as everywhere; `fetch` says what forbade it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from lycosa.core.clock import SystemClock
 from lycosa.core.config import FetchSettings
 from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
 from lycosa.core.records import Exchange, Page, Request, RobotsEntry, VisitKind
+from lycosa.crawl.document_pool import DocumentLimits
+from lycosa.crawl.documents import Documents
 from lycosa.crawl.outcome import REDIRECTS
 from lycosa.crawl.robots import MAX_HOPS, RobotsKeeper
 from lycosa.crawl.understand import Reader
@@ -102,10 +105,14 @@ def read_page(exchange: Exchange, settings: FetchSettings) -> Page:
         WorkError: it is of a media type that is not read, or does not decode.
     """
     headers = parse_head(exchange.response_head)
-    understood = Reader(settings.max_decoded, product_token(settings.user_agent))(exchange, headers)
+    token = product_token(settings.user_agent)
+    with closing(Documents(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))) as documents:
+        understood = Reader(settings.max_decoded, token, documents)(exchange, headers)
     if understood.page is None:
         kind = headers.get("content-type") or "no Content-Type"
-        raise WorkError(f"{exchange.url} cannot be read as a page ({understood.error or kind}); HTML, XHTML, XML and plain text are read")
+        raise WorkError(
+            f"{exchange.url} cannot be read as a page ({understood.error or kind}); pages, plain text, PDF and office files are read"
+        )
     return understood.page
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from lycosa.app.session import REPARSED
 from lycosa.core.config import Config
+from lycosa.crawl.documents import Documents, document_limits
 from lycosa.crawl.reparse import Reparsed, reparse
 from lycosa.crawl.understand import Reader
 from lycosa.fetch.robots import product_token
@@ -23,8 +26,9 @@ def reparse_workspace(root: str, config: Config, collection: str | None, since_m
     with workspace.own("reparse"):
         settings = {name: {**values, REPARSED: True} for name, values in workspace.state().settings.items()}
         claim = workspace.claim(worker, settings=settings)
-        reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent))
-        report = reparse(claim, LiveTables(workspace), reader, workspace.path, collection=collection, since_ms=since_ms)
+        with closing(Documents(document_limits(config))) as documents:
+            reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
+            report = reparse(claim, LiveTables(workspace), reader, workspace.path, collection=collection, since_ms=since_ms)
         claim.release()
     if report.changed:
         Indexer(root, config.index).update()

@@ -22,7 +22,7 @@ from lycosa.core.hours import parse_hours
 from lycosa.core.records import Exchange
 from lycosa.core.units import format_time
 from lycosa.crawl.ledger import Job
-from lycosa.crawl.understand import Reader, Understood
+from lycosa.crawl.understand import Reader, ReadsDocuments, Understood
 from lycosa.crawl.worker import Worker
 from lycosa.fetch.decode import Headers
 from lycosa.store.workspace import Workspace
@@ -62,7 +62,7 @@ class MarkingReader(Reader):
     __slots__ = ("_mark",)
 
     def __init__(self, reader: Reader, mark: PageMark) -> None:
-        super().__init__(reader.max_decoded, reader.product_token)
+        super().__init__(reader.max_decoded, reader.product_token, reader.documents)
         object.__setattr__(self, "_mark", mark)
 
     def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
@@ -72,8 +72,8 @@ class MarkingReader(Reader):
         mark.set("")
         return understood
 
-    def __reduce__(self) -> tuple[type[Reader], tuple[int, str]]:
-        return Reader, (self.max_decoded, self.product_token)
+    def __reduce__(self) -> tuple[type[Reader], tuple[int, str, ReadsDocuments | None]]:
+        return Reader, (self.max_decoded, self.product_token, self.documents)
 
 
 @dataclass(slots=True, frozen=True)

@@ -111,6 +111,19 @@ class CrawlSettings(_Section):
     waiting_urls: int = Field(
         20_000, ge=100, le=1_000_000, description="URLs that wait in memory, over all hosts; the others rest in the tables."
     )
+    documents: int = Field(
+        2,
+        ge=0,
+        le=64,
+        description="Processes beside a worker that read PDF, office files and other documents; they start with the first one. "
+        "0: documents are neither fetched nor read.",
+    )
+    document_timeout: DurationMs = Field(
+        20_000, ge=100, description="CPU time that reading one document may take, and five times that by the clock; it is then left without text."
+    )
+    document_memory: SizeBytes = Field(
+        2**30, ge=400 * 2**20, description="Address space of a process that reads documents; what wants more is left without text."
+    )
     exclusions: str = Field(
         "",
         description="A file of what must never be fetched: `host NAME`, `domain NAME` or `prefix URL`, one a line; "

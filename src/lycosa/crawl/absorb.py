@@ -15,6 +15,7 @@ from lycosa.core.errors import Exclusion, FetchError, Refusal
 from lycosa.core.records import Exchange, UrlRow, UrlState, Visit, VisitKind
 from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import KINDS, Discovery
+from lycosa.crawl.documents import Documents, document_limits
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.links import redirect_link
 from lycosa.crawl.outcome import Outcome, Verdict, judge
@@ -59,7 +60,8 @@ class Absorber:
     def __init__(self, ledger: Ledger) -> None:
         fetch = ledger.config.fetch
         self.ledger = ledger
-        self.understand: Understand = Reader(fetch.max_decoded, product_token(fetch.user_agent))
+        self.documents = Documents(document_limits(ledger.config))
+        self.understand: Understand = Reader(fetch.max_decoded, product_token(fetch.user_agent), self.documents)
         self.discovery = Discovery(ledger)
         self._retries = fetch.retries
         first = max(fetch.retry_later, 1)

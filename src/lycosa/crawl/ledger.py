@@ -149,7 +149,7 @@ class Ledger:
         name = job.collection.name
         known = KnownUrls(self._folder)
         listens = job.collection.recrawl == "age" and "on_link" in job.collection.recrawl_triggers
-        screen = Screen(job.collection, self.excluded, self.clock)
+        screen = Screen(job.collection, self.excluded, self.clock, documents=self.config.crawl.documents > 0)
         abroad = None
         if self.territory.held is not None:
             again_ms = job.collection.max_age // _RESENT_SHARE if listens else None

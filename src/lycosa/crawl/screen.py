@@ -69,7 +69,9 @@ _TAKEN = Screened()
 class Screen:
     """Asked about every new URL of one collection. Hot path (a call for each new URL)."""
 
-    def __init__(self, collection: Collection, excluded: Excluded, clock: Clock) -> None:
+    def __init__(self, collection: Collection, excluded: Excluded, clock: Clock, *, documents: bool = True) -> None:
+        """`documents`: PDF, office files and the like are read, so their names are no reason to refuse them."""
+        self._documents = documents
         self._traps = collection.traps
         self._skip = not collection.media_types
         self._excluded = excluded
@@ -89,7 +91,7 @@ class Screen:
         if self._excluded(url):
             return Screened("excluded")
         if self._skip:
-            reason = unindexable(url, documents=False)
+            reason = unindexable(url, documents=self._documents)
             if reason:
                 return Screened(f"unindexable_{reason}")
         if not self._traps:

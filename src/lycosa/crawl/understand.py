@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from lycosa.core.records import Exchange, Page
 from lycosa.fetch.decode import Headers, decode_with
+from lycosa.page.documents.kinds import kind_of
 from lycosa.page.parse import parse_page, understands
 
 
@@ -26,12 +28,22 @@ Understand = Callable[[Exchange, Headers], Understood]
 """How a worker understands an answer: in this process, or in a child that may die of it."""
 
 
+class ReadsDocuments(Protocol):
+    """Whoever reads PDF, office files and the like (`lycosa.crawl.documents.Documents`)."""
+
+    def read(self, exchange: Exchange) -> Understood:
+        """What a document says; it may take seconds."""
+        ...
+
+
 @dataclass(slots=True, frozen=True)
 class Reader:
-    """Reads answers in this process. `max_decoded`: bytes after decompression; picklable, so a child can have it."""
+    """Reads answers in this process, documents by `documents` (None: not at all). `max_decoded`: bytes after decompression; picklable,
+    so a child can have it."""
 
     max_decoded: int
     product_token: str
+    documents: ReadsDocuments | None = None
 
     def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
         if exchange.truncated == "unspecified":
@@ -40,6 +52,8 @@ class Reader:
         content_type = headers.get("content-type") or ""
         if decoded.error and not decoded.payload:
             return Understood(None, decoded.error)
+        if self.documents is not None and kind_of(decoded.payload) is not None:
+            return self.documents.read(exchange)
         if not understands(content_type, decoded.payload):
             return Understood(None, decoded.error, decoded.truncated)
         page = parse_page(

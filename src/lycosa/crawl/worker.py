@@ -19,13 +19,14 @@ from lycosa.crawl.absorb import Absorber, conditions
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import KINDS
+from lycosa.crawl.documents import DocumentFetcher
 from lycosa.crawl.ledger import AWAIT_GRANT, WAIT, Ledger, Task
 from lycosa.crawl.membership import Answer, Lease
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.standing import Standing, waiting_by_partition
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.domain_clock import BUSY
-from lycosa.url.indexable import READ_TYPES, unindexable_type
+from lycosa.url.indexable import READ_TYPES, TEXT_TYPES, unindexable_type
 from lycosa.url.scope import url_origin
 
 STOP_GRACE_MS = 3_000
@@ -84,8 +85,10 @@ class Worker:
         self.progress = ledger.progress
         self.frontier = ledger.frontier
         self._config = config
-        self._fetcher = fetcher
+        self._documents = self.absorber.documents
+        self._fetcher: Fetcher = DocumentFetcher(fetcher, self._documents)
         self.clock = clock
+        self._read_types = READ_TYPES if config.crawl.documents else TEXT_TYPES
         self._limits = limits
         self._forever = forever
         self._closed: frozenset[str] = frozenset()  # collections that may not fetch now
@@ -146,6 +149,7 @@ class Worker:
 
     def close(self) -> None:
         """Leave the open WARC for replay, if there is one: after an error. Waits for a commit that is being written."""
+        self._documents.close()
         self._commits.shutdown(wait=True)
         self.ledger.batch.abandon()
 
@@ -393,7 +397,9 @@ class Worker:
     def _start(self, task: Task) -> None:
         unwanted = None
         if task.kind is VisitKind.PAGE:
-            patterns = [each for row in task.rows for each in self.ledger.assignments[row.collection].collection.media_types or READ_TYPES]
+            patterns = [
+                each for row in task.rows for each in self.ledger.assignments[row.collection].collection.media_types or self._read_types
+            ]
             unwanted = partial(_unwanted, patterns)
         self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
 

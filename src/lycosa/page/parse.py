@@ -88,13 +88,28 @@ def parse_page(
     else:
         found, decoded = read_html(payload, content_type, xml=form is Format.XHTML)
     page.charset = decoded.charset
-    page.faults.extend((*decoded.faults, *found.faults))
+    page.faults.extend(decoded.faults)
+    fill_page(page, found, url, link_headers, x_robots_tag, product_token, whole=whole)
+    return page
+
+
+def fill_page(
+    page: Page,
+    found: Found,
+    url: str,
+    link_headers: Sequence[str],
+    x_robots_tag: Sequence[str],
+    product_token: str,
+    *,
+    whole: bool,
+) -> None:
+    """Make of what a document says what we understand of it. `whole`: all of its text is main text. Arguments as for `parse_page`."""
+    page.faults.extend(found.faults)
     _fill_texts(page, found, whole=whole)
     _fill_links(page, found, url, link_headers)
     page.published_at = _published(found)
     page.may_index, page.may_follow = permission(found.robots, x_robots_tag, product_token)
     _fill_language(page)
-    return page
 
 
 def _plain(data: bytes) -> Found:

@@ -32,10 +32,14 @@ _GROUPS: Final = {
     "style": "css less sass scss",
     "video": "3g2 3gp asf avi divx f4v flv m2ts m2v m4s m4v mkv mng mov mp4 mpe mpeg mpg mts ogv qt rm rmvb swf vob webm wmv",
 }
-_DOCUMENTS: Final = (
-    "doc docm docx dot dotx dvi epub fb2 key mobi numbers odg odp ods odt ott pages pdf pot pps ppsx ppt pptx pub rtf wpd wps xls xlsm xlsx"
+_READ_DOCUMENTS: Final = (
+    "doc docm docx dot dotm dotx epub odp ods odt otp ots ott pdf pot potx pps ppsm ppsx ppt pptm pptx rtf xls xlsb xlsm xlsx xlt xltx"
 )
-_REASONS: Final = {extension: group for group, names in _GROUPS.items() for extension in names.split()}
+_OTHER_DOCUMENTS: Final = "dvi fb2 key mobi numbers odg pages pub wpd wps"  # no reader for them
+_DOCUMENTS: Final = f"{_READ_DOCUMENTS} {_OTHER_DOCUMENTS}"
+_REASONS: Final = {extension: group for group, names in _GROUPS.items() for extension in names.split()} | dict.fromkeys(
+    _OTHER_DOCUMENTS.split(), "document"
+)
 _REASONS_WITH_DOCUMENTS: Final = _REASONS | dict.fromkeys(_DOCUMENTS.split(), "document")
 _LONGEST: Final = max(map(len, _REASONS_WITH_DOCUMENTS))
 
@@ -44,7 +48,7 @@ _ABOUT = re.compile(r"/(?:wiki|w|tag|tags|tagged|topic|topics|package|packages|p
 _PROGRAM = re.compile(r"/(?:cgi-bin|cgi|cgi-win|scripts|isapi)/|\.(?:php\d?|cgi|pl|aspx?|jspx?|exe|dll|cfm|py)/", re.IGNORECASE)
 _ABOUT_TOO: Final = frozenset({"script", "style", "image", "data"})
 
-READ_TYPES: Final = (
+TEXT_TYPES: Final = (
     "text/html",
     "application/xhtml+xml",
     "application/vnd.wap.xhtml+xml",
@@ -54,6 +58,26 @@ READ_TYPES: Final = (
     "application/*+xml",
     "application/feed+json",
 )
+"""Media types of pages."""
+
+DOCUMENT_TYPES: Final = (
+    "application/pdf",
+    "application/x-pdf",
+    "application/msword",
+    "application/rtf",
+    "text/rtf",
+    "application/epub+zip",
+    "application/vnd.ms-excel*",
+    "application/vnd.ms-powerpoint*",
+    "application/vnd.ms-word*",
+    "application/vnd.oasis.opendocument.text*",
+    "application/vnd.oasis.opendocument.spreadsheet*",
+    "application/vnd.oasis.opendocument.presentation*",
+    "application/vnd.openxmlformats-officedocument.*",
+)
+"""Media types of the documents that `lycosa.page.documents` reads. Images are read too, where a collection's media types name them."""
+
+READ_TYPES: Final = TEXT_TYPES + DOCUMENT_TYPES
 """Media types of what `lycosa.page` reads: the patterns of a collection that names none."""
 
 _SAYS_NOTHING: Final = frozenset(

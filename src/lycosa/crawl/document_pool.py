@@ -1,0 +1,244 @@
+"""Processes that read documents, so that a hostile file costs that file only.
+
+A job is two memory files whose descriptors are handed to a child, so nobody waits for the other to take or send a large answer. A child
+that takes too long, dies, or says what is no page is replaced; its document becomes a page without text and with a fault.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from lycosa.core.records import Exchange, Page
+from lycosa.crawl.document_wire import CLOCK_SHARE, DONE, MAX_REPLY, READY, BadReply, Order, decode_reply, read_all, write_all
+from lycosa.crawl.understand import Understood
+from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
+
+_DOCUMENTS_A_CHILD = 500  # then a new one: libraries leak, and what an earlier file did to the process ends with it
+_STARTS = 3  # of children that die before they are ready, after which a document is given up
+_IDLE_S = 60.0  # a child holds some 100 MB
+_START_S = 120.0  # to start a child, on a machine with other work
+_TIMEOUT_SIGNALS = frozenset({signal.SIGXCPU, signal.SIGALRM})
+_MEMORY_SHARE = 0.5  # of the limit from which a death is put down to it: address space is used up before its pages are
+_LIMITED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS")
+
+
+@dataclass(slots=True, frozen=True)
+class DocumentLimits:
+    """How documents are read. `processes`: at once; 0: none are read. `timeout_ms`: of CPU time; `CLOCK_SHARE` times that by the clock."""
+
+    processes: int = 2
+    timeout_ms: int = 20_000
+    memory: int = 2**30  # bytes of address space
+    max_decoded: int = 40 * 2**20
+    product_token: str = "lycosa"
+
+
+@dataclass(slots=True)
+class _Child:
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+    ready: bool = False
+    exchange: Exchange | None = None
+    reply_file: int = -1
+    deadline: float = 0.0  # monotonic seconds
+    served: int = 0
+
+
+@dataclass(slots=True)
+class DocumentPool:
+    """Reads documents beside this process. Children start with the first document. Not thread-safe."""
+
+    limits: DocumentLimits
+    _waiting: deque[Exchange] = field(default_factory=deque)
+    _children: list[_Child] = field(default_factory=list)
+    _ended: list[tuple[Exchange, Understood]] = field(default_factory=list)
+    _failed_starts: int = 0
+    _busy_at: float = 0.0
+    _selector: selectors.BaseSelector | None = None
+
+    @property
+    def pending(self) -> int:
+        """Documents begun and not handed back."""
+        return len(self._waiting) + len(self._ended) + sum(child.exchange is not None for child in self._children)
+
+    def begin(self, exchange: Exchange) -> None:
+        """Have a document read; what becomes of it comes from `wait`."""
+        self._waiting.append(exchange)
+        self._busy_at = time.monotonic()
+        self._serve()
+
+    def wait(self, timeout_ms: int) -> list[tuple[Exchange, Understood]]:
+        """What has been read, waiting for the first one at most `timeout_ms`."""
+        until = time.monotonic() + timeout_ms / 1000
+        while True:
+            now = time.monotonic()
+            busy = [child.deadline for child in self._children if child.exchange is not None or not child.ready]
+            if self._selector is not None and not self._ended:
+                for key, _ in self._selector.select(max(0.0, min([until, *busy]) - now)):
+                    self._hear(key.data)
+            now = time.monotonic()
+            for child in [each for each in self._children if each.deadline < now and (each.exchange is not None or not each.ready)]:
+                self._lose(child, FAULT_TIMEOUT)
+            self._serve()
+            if self._ended or now >= until or not self.pending:
+                ended, self._ended = self._ended, []
+                return ended
+
+    def read(self, exchange: Exchange) -> Understood:
+        """Read one document and wait for it; others that are under way go on."""
+        self.begin(exchange)
+        others: list[tuple[Exchange, Understood]] = []
+        while True:
+            for ended, understood in self.wait(1_000):
+                if ended is exchange:
+                    self._ended = others + self._ended
+                    return understood
+                others.append((ended, understood))
+
+    def rest(self) -> None:
+        """End children that have had nothing to do for a while."""
+        if self._children and not self.pending and time.monotonic() - self._busy_at > _IDLE_S:
+            self.close()
+
+    def stop(self) -> list[Exchange]:
+        """Give up what is not yet read, and hand it back."""
+        given_up = [*self._waiting, *(child.exchange for child in self._children if child.exchange is not None)]
+        self._waiting.clear()
+        for child in [child for child in self._children if child.exchange is not None]:
+            self._end(child)
+        return given_up
+
+    def close(self) -> None:
+        """End the children. The pool can be used again afterwards."""
+        self._waiting.clear()
+        self._ended.clear()
+        for child in list(self._children):
+            self._end(child)
+        if self._selector is not None:
+            self._selector.close()
+            self._selector = None
+
+    def _serve(self) -> None:
+        """Give waiting documents to children that are free; start children while there are too few."""
+        for child in self._children:
+            if not self._waiting:
+                return
+            if child.ready and child.exchange is None:
+                self._give(child, self._waiting.popleft())
+        starting = sum(not child.ready for child in self._children)
+        while len(self._children) < max(self.limits.processes, 1) and starting < len(self._waiting):
+            self._start()
+            starting += 1
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        limits = self.limits
+        command = [
+            sys.executable,
+            "-m",
+            "lycosa.crawl.document_child",
+            str(theirs.fileno()),
+            str(limits.memory),
+            str(limits.timeout_ms / 1000),
+        ]
+        environment = {**os.environ, **dict.fromkeys(_LIMITED, "1"), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        theirs.close()
+        child = _Child(process, ours, deadline=time.monotonic() + _START_S)
+        self._children.append(child)
+        if self._selector is None:
+            self._selector = selectors.DefaultSelector()
+        self._selector.register(ours, selectors.EVENT_READ, child)
+
+    def _give(self, child: _Child, exchange: Exchange) -> None:
+        limits = self.limits
+        order = Order(
+            exchange.url, exchange.response_head.decode("latin-1"), exchange.truncated, limits.max_decoded, limits.product_token
+        ).encode()
+        body_file = os.memfd_create("document")
+        child.exchange, child.reply_file = exchange, os.memfd_create("page")
+        child.deadline = time.monotonic() + CLOCK_SHARE * limits.timeout_ms / 1000 + 2
+        write_all(body_file, order + exchange.body)
+        try:
+            socket.send_fds(child.channel, [str(len(order)).encode()], [body_file, child.reply_file])
+        except OSError:  # it died while it had nothing to do
+            self._end(child)
+            self._waiting.appendleft(exchange)
+        finally:
+            os.close(body_file)
+
+    def _hear(self, child: _Child) -> None:
+        """A child has said something, or died."""
+        try:
+            said = child.channel.recv(16)
+        except OSError:
+            said = b""
+        if said == READY:
+            child.ready = True
+            self._failed_starts = 0
+        elif said == DONE and child.exchange is not None:
+            self._done(child)
+        else:
+            self._lose(child, "")
+
+    def _done(self, child: _Child) -> None:
+        exchange = child.exchange
+        assert exchange is not None
+        try:
+            size = os.fstat(child.reply_file).st_size
+            page, error, truncated = decode_reply(read_all(child.reply_file, min(size, MAX_REPLY)))
+        except BadReply:
+            self._lose(child, FAULT_BROKEN)
+            return
+        self._ended.append((exchange, Understood(page, error, truncated)))
+        os.close(child.reply_file)
+        child.exchange, child.reply_file = None, -1
+        child.served += 1
+        if child.served >= _DOCUMENTS_A_CHILD:
+            self._end(child)
+
+    def _lose(self, child: _Child, fault: str) -> None:
+        """End a child; its document is a page with a fault. `fault`: "" asks how the child died."""
+        exchange = child.exchange
+        died_of, peak = self._end(child)
+        if exchange is None:
+            self._failed_starts += not child.ready
+            if self._failed_starts < _STARTS or not self._waiting:
+                return
+            exchange, self._failed_starts = self._waiting.popleft(), 0  # else it would be tried for ever
+        if not fault:
+            if died_of in _TIMEOUT_SIGNALS:
+                fault = FAULT_TIMEOUT
+            else:
+                fault = FAULT_MEMORY if peak > self.limits.memory * _MEMORY_SHARE else FAULT_BROKEN
+        self._ended.append((exchange, Understood(Page(size=len(exchange.body), faults=[fault]))))
+
+    def _end(self, child: _Child) -> tuple[int, int]:
+        """Kill a child and wait for it: the signal it died of, and its peak memory in bytes."""
+        self._children.remove(child)
+        if self._selector is not None:
+            self._selector.unregister(child.channel)
+        child.channel.close()
+        if child.reply_file >= 0:
+            os.close(child.reply_file)
+            child.reply_file = -1
+        child.exchange = None
+        child.process.kill()
+        try:
+            _, status, usage = os.wait4(child.process.pid, 0)
+        except ChildProcessError:
+            child.process.returncode = -signal.SIGKILL
+            return signal.SIGKILL, 0
+        child.process.returncode = os.waitstatus_to_exitcode(status)
+        return max(-child.process.returncode, 0), usage.ru_maxrss * 1024

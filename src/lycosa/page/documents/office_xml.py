@@ -1,0 +1,331 @@
+"""DOCX, PPTX and XLSX: Office Open XML (ECMA-376), read as a stream of elements.
+
+No library: those at hand build a tree of the whole document first (python-docx, mammoth, python-pptx, openpyxl), which a
+hostile file makes as large as it likes, and leave out text boxes, notes and fields.
+"""
+
+from __future__ import annotations
+
+import re
+from posixpath import dirname, join, normpath
+from typing import ClassVar
+
+from lycosa.page.documents.sink import Sink
+from lycosa.page.documents.zipped import Package
+from lycosa.page.xml_events import local_name
+
+_FIELD = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"([^"]+)"', re.IGNORECASE)
+_SKIPPED = frozenset({"Fallback", "delText"})  # what stands beside it says the same; what was deleted
+_HEADING = re.compile(r"(?:heading [1-9]|title)$", re.IGNORECASE)
+_FIELD_PIECES = 100
+_MAX_STRINGS = 64 * 2**20  # characters of shared strings held
+
+
+class Attributes:
+    """Collects elements of one name: what they say in their attributes (relationships, styles)."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = frozenset(names)
+        self.found: list[tuple[str, dict[str, str]]] = []
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if local_name(tag) in self._names:
+            self.found.append((local_name(tag), {local_name(name): value for name, value in attributes.items()}))
+
+    def end(self, tag: str) -> None:
+        pass
+
+    def text(self, text: str) -> None:
+        pass
+
+
+class CoreProperties:
+    """docProps/core.xml (ECMA-376 part 2, section 11) and ODF's meta.xml: Dublin Core."""
+
+    _WANTED: ClassVar = {"title": "title", "description": "description", "subject": "subject", "created": "date", "creation-date": "date",
+               "creator": "author", "initial-creator": "author", "modified": "modified", "date": "modified", "keywords": "keywords",
+               "keyword": "keywords"}  # fmt: skip
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._name = ""
+        self._text: list[str] = []
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._name, self._text = self._WANTED.get(local_name(tag), ""), []
+
+    def end(self, tag: str) -> None:
+        if self._name:
+            self._sink.describe(self._name, "".join(self._text))
+        self._name = ""
+
+    def text(self, text: str) -> None:
+        if self._name and len(self._text) < 100:
+            self._text.append(text)
+
+
+class Paragraphs:
+    """The paragraphs of one part of a text document or of a slide, with its links and headings."""
+
+    def __init__(self, sink: Sink, targets: dict[str, str], headings: frozenset[str] = frozenset()) -> None:
+        self._sink = sink
+        self._targets = targets
+        self._headings = headings
+        self._open: list[list[str]] = []  # a paragraph may stand in another's text box
+        self._heading = False
+        self._title_shape = False
+        self._skipped = 0
+        self._taking = False
+        self._field: list[str] = []  # the instruction of a field, which may come in several pieces
+        self._in_field = False
+        self._links: list[tuple[str, int]] = []  # target, where in the paragraph its anchor begins
+        self._run_link = ""
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        if self._skipped or name in _SKIPPED:
+            self._skipped += 1
+            return
+        if name == "t":
+            self._taking = True
+        elif name == "p":
+            self._open.append([])
+            self._heading = self._title_shape
+        elif name in ("tab", "br", "cr", "ptab"):
+            self._add(" ")
+        elif name == "noBreakHyphen":
+            self._add("-")
+        elif name == "pStyle":
+            self._heading = _value(attributes, "val") in self._headings
+        elif name == "ph":
+            self._title_shape = _value(attributes, "type") in ("title", "ctrTitle")
+        elif name == "sp":
+            self._title_shape = False
+        elif name == "hyperlink":
+            self._links.append((self._targets.get(_value(attributes, "id"), ""), self._size()))
+        elif name == "instrText":
+            self._in_field = True
+        elif name == "fldChar":
+            self._end_field()
+        elif name == "fldSimple":
+            self._field = [_value(attributes, "instr")]
+            self._end_field()
+        elif name in ("hlinkClick", "hlinkHover"):
+            self._run_link = self._targets.get(_value(attributes, "id"), "")
+            if self._run_link and not self._taking and not self._open:
+                self._sink.link(self._run_link)
+                self._run_link = ""
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        if self._skipped:
+            self._skipped -= 1
+            return
+        if name == "t":
+            self._taking = False
+        elif name == "instrText":
+            self._in_field = False
+        elif name == "p" and self._open:
+            self._sink.line("".join(self._open.pop()), heading=self._heading)
+            self._heading = False
+        elif name == "hyperlink" and self._links:
+            target, begin = self._links.pop()
+            self._sink.link(target, "".join(self._open[-1])[begin:] if self._open else "")
+        elif name == "r" and self._run_link:
+            self._sink.link(self._run_link, self._open[-1][-1] if self._open and self._open[-1] else "")
+            self._run_link = ""
+
+    def text(self, text: str) -> None:
+        if self._skipped:
+            return
+        if self._in_field and len(self._field) < _FIELD_PIECES:
+            self._field.append(text)
+        elif self._taking:
+            self._add(text)
+
+    def _add(self, text: str) -> None:
+        if self._open:
+            self._open[-1].append(text)
+
+    def _size(self) -> int:
+        return sum(map(len, self._open[-1])) if self._open else 0
+
+    def _end_field(self) -> None:
+        match = _FIELD.search("".join(self._field))
+        self._field = []
+        if match:
+            self._sink.link(match[1])
+
+
+def _value(attributes: dict[str, str], wanted: str) -> str:
+    return next((value for name, value in attributes.items() if local_name(name) == wanted), "")
+
+
+def targets_of(package: Package, part: str) -> dict[str, str]:
+    """What the relationships of a part lead to: addresses as they stand, parts by their names in the package."""
+    reader = Attributes("Relationship")
+    folder = dirname(part)
+    package.events(join(folder, "_rels", f"{part[len(folder) :].lstrip('/')}.rels"), reader)
+    targets = {}
+    for _, each in reader.found:
+        target = each.get("Target", "")
+        if each.get("TargetMode") != "External":
+            target = target.lstrip("/") if target.startswith("/") else normpath(join(folder, target))
+        targets[each.get("Id", "")] = target
+    return targets
+
+
+def _describe(package: Package, sink: Sink) -> None:
+    for name in package.matching(r"docProps/core\d*\.xml"):
+        package.events(name, CoreProperties(sink))
+
+
+def _main_part(package: Package, usual: str) -> str:
+    if usual in package:
+        return usual
+    reader = Attributes("Relationship")
+    package.events("_rels/.rels", reader)
+    return next((each.get("Target", "").lstrip("/") for _, each in reader.found if each.get("Type", "").endswith("/officeDocument")), usual)
+
+
+def read_docx(payload: bytes, sink: Sink) -> None:
+    """A word processor's document: body, text boxes, notes, headers and footers."""
+    package = Package(payload, sink)
+    _describe(package, sink)
+    main = _main_part(package, "word/document.xml")
+    styles = Attributes("style", "name")
+    folder = dirname(main)
+    package.events(f"{folder}/styles.xml", styles)
+    headings, style = set(), ""
+    for name, attributes in styles.found:
+        if name == "style":
+            style = attributes.get("styleId", "")
+        elif style and _HEADING.match(attributes.get("val", "")):
+            headings.add(style)
+    parts = [main, *package.matching(rf"{re.escape(folder)}/(?:footnotes|endnotes|comments)\.xml")]
+    parts += package.matching(rf"{re.escape(folder)}/(?:header|footer)\d*\.xml") + package.matching(r"word/diagrams/data\d*\.xml")
+    for part in parts:
+        package.events(part, Paragraphs(sink, targets_of(package, part), frozenset(headings)))
+
+
+def read_pptx(payload: bytes, sink: Sink) -> None:
+    """A presentation: its slides in their order, diagrams, notes."""
+    package = Package(payload, sink)
+    _describe(package, sink)
+    main = _main_part(package, "ppt/presentation.xml")
+    order = Attributes("sldId")
+    package.events(main, order)
+    targets = targets_of(package, main)
+    shown = [targets[each["id"]] for _, each in order.found if each.get("id") in targets]
+    slides = [*dict.fromkeys([*shown, *package.matching(r"ppt/slides/slide\d+\.xml")])]
+    for part in [*slides, *package.matching(r"ppt/diagrams/data\d*\.xml"), *package.matching(r"ppt/notesSlides/notesSlide\d+\.xml")]:
+        package.events(part, Paragraphs(sink, targets_of(package, part)))
+
+
+class _Strings:
+    """xl/sharedStrings.xml: the texts that cells refer to by number."""
+
+    def __init__(self) -> None:
+        self.strings: list[str] = []
+        self._parts: list[str] = []
+        self._skipped = self._taking = False
+        self._left = _MAX_STRINGS
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        if name == "si":
+            self._parts = []
+        elif name == "rPh":  # how Japanese text is pronounced
+            self._skipped = True
+        self._taking = name == "t" and not self._skipped
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        self._taking = False
+        if name == "si":
+            self.strings.append("".join(self._parts))
+        elif name == "rPh":
+            self._skipped = False
+
+    def text(self, text: str) -> None:
+        if self._taking and self._left > 0:
+            self._left -= len(text)
+            self._parts.append(text)
+
+
+class _Sheet:
+    """One sheet: a line a row, of the cells that hold something."""
+
+    def __init__(self, sink: Sink, strings: list[str]) -> None:
+        self._sink = sink
+        self._strings = strings
+        self._cells: list[str] = []
+        self._type = ""
+        self._value: list[str] = []
+        self._taking = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        if name == "c":
+            self._type, self._value = attributes.get("t", "n"), []
+        elif name == "row":
+            self._cells = []
+        self._taking = name in ("v", "t")
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        self._taking = False
+        if name == "c":
+            value = "".join(self._value)
+            if self._type == "s" and value.isdigit():
+                number = int(value) if len(value) < 10 else -1
+                value = self._strings[number] if 0 <= number < len(self._strings) else ""
+            elif self._type in ("b", "e"):
+                value = ""
+            if value:
+                self._cells.append(value)
+        elif name == "row":
+            self._sink.line(" ".join(self._cells))
+
+    def text(self, text: str) -> None:
+        if self._taking:
+            self._value.append(text)
+
+
+def read_xlsx(payload: bytes, sink: Sink) -> None:
+    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings. Numbers stand as they are stored."""
+    package = Package(payload, sink)
+    _describe(package, sink)
+    main = _main_part(package, "xl/workbook.xml")
+    strings = _Strings()
+    for name in package.matching(r"xl/sharedStrings\.xml"):
+        package.events(name, strings)
+    book = Attributes("sheet")
+    package.events(main, book)
+    targets = targets_of(package, main)
+    sheets = {targets.get(each.get("id", ""), ""): each.get("name", "") for _, each in book.found}
+    for part in [*sheets, *(name for name in package.matching(r"xl/(?:work|chart)sheets/sheet\d+\.xml") if name not in sheets)]:
+        if part in package:
+            sink.line(sheets.get(part, ""), heading=True)
+            package.events(part, _Sheet(sink, strings.strings))
+            for target in targets_of(package, part).values():
+                sink.link(target)
+    for part in package.matching(r"xl/(?:drawings/drawing|comments/?comment|comments|charts/chart)\d*\.xml"):
+        package.events(part, _Lines(sink))
+
+
+class _Lines(Paragraphs):
+    """Drawings and comments of a workbook: comments have texts without paragraphs."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink, {})
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if local_name(tag) == "comment":
+            self._open.append([])
+        super().start(tag, attributes)
+
+    def end(self, tag: str) -> None:
+        if local_name(tag) == "comment" and self._open:
+            self._sink.line("".join(self._open.pop()))
+        super().end(tag)

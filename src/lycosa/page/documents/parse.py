@@ -1,0 +1,74 @@
+"""From the bytes of a document to a `Page`. Runs in a child process: what is read here may take any time, any memory, or crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lycosa.core.records import Page
+from lycosa.page.documents.compound import read_doc, read_ppt
+from lycosa.page.documents.image import read_image
+from lycosa.page.documents.kinds import Kind
+from lycosa.page.documents.office_xml import read_docx, read_pptx, read_xlsx
+from lycosa.page.documents.open_document import read_epub, read_open_document
+from lycosa.page.documents.pdf import read_pdf
+from lycosa.page.documents.rtf import read_rtf
+from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_ENCRYPTED, FAULT_MEMORY, Encrypted, Sink, TextFull
+from lycosa.page.documents.xls import read_xls
+from lycosa.page.parse import fill_page
+
+
+def _refuse(payload: bytes, sink: Sink) -> None:
+    raise Encrypted
+
+
+_READERS: dict[Kind, Callable[[bytes, Sink], None]] = {
+    Kind.PDF: read_pdf,
+    Kind.DOCX: read_docx,
+    Kind.PPTX: read_pptx,
+    Kind.XLSX: read_xlsx,
+    Kind.XLSB: read_xls,
+    Kind.ODF: read_open_document,
+    Kind.EPUB: read_epub,
+    Kind.DOC: read_doc,
+    Kind.PPT: read_ppt,
+    Kind.XLS: read_xls,
+    Kind.RTF: read_rtf,
+    Kind.IMAGE: read_image,
+    Kind.ENCRYPTED: _refuse,
+}
+
+
+def read_document(payload: bytes, kind: Kind) -> Sink:
+    """Everything that a document says, as far as it can be read; what is wrong with it stands in `found.faults`."""
+    sink = Sink()
+    faults = sink.found.faults
+    try:
+        _READERS[kind](payload, sink)
+    except TextFull:
+        pass
+    except Encrypted:
+        faults.append(FAULT_ENCRYPTED)
+    except MemoryError:
+        faults.append(FAULT_MEMORY)
+    except Exception:  # noqa: BLE001  a hostile file makes readers raise what nobody foresees; it costs this file only
+        if FAULT_BROKEN not in faults:
+            faults.append(FAULT_BROKEN)
+    return sink
+
+
+def parse_document(
+    payload: bytes,
+    kind: Kind,
+    *,
+    url: str,
+    link_headers: Sequence[str] = (),
+    x_robots_tag: Sequence[str] = (),
+    product_token: str = "lycosa",
+) -> Page:
+    """Understand one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the process may die of it."""
+    found = read_document(payload, kind).found
+    if not found.title:
+        found.title = found.headline
+    page = Page(size=len(payload))
+    fill_page(page, found, url, link_headers, x_robots_tag, product_token, whole=True)
+    return page

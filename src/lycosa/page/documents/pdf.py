@@ -1,0 +1,193 @@
+"""PDF by PDFium, the reader of Chromium."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections import Counter
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as raw
+
+from lycosa.page.documents.sink import FAULT_BROKEN, Broken, Encrypted, Sink
+
+_MAX_PAGES = 5_000
+_MAX_OUTLINE = 500
+_MAX_PAGE_LINKS = 2_000
+_MAX_ADDRESS = 4_096
+_SOFT = re.compile("[\u00ad\u0002\ufffe]\\s*")  # a hyphen at the end of a line: PDFium writes U+0002 or U+FFFE for it
+_END = tuple('.!?:;。！？：；।॥۔؟…”"»)]）」』')
+_FULL_SHARE = 0.75  # of the page's long lines from which a line goes on in the next one
+_NO_SPACES = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uff9f]")  # scripts that write no spaces between lines
+_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d)?'?(\d\d)?")
+_REPEATED_SHARE, _REPEATED_PAGES = 0.5, 4
+_NO_TITLE = re.compile(
+    r"untitled|(?:microsoft (?:word|powerpoint|excel) - .*)|(?:slide|document|page) ?\d*|\W*|"
+    r".*\.(?:docx?|pdf|indd|qxd|tex|dvi|odt|rtf|xlsx?|pptx?|ps|html?)",
+    re.IGNORECASE | re.DOTALL,
+)
+_TITLE_CHARACTERS = 1_500  # of the first page in which the largest letters are looked for
+
+
+def read_pdf(payload: bytes, sink: Sink) -> None:
+    """Text in reading order as the file has it, links, outline, title and dates.
+
+    Raises:
+        Encrypted: it cannot be opened without a password.
+        Broken: PDFium does not open it.
+    """
+    try:
+        document = pdfium.PdfDocument(payload)
+    except pdfium.PdfiumError as error:
+        if raw.FPDF_GetLastError() in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
+            raise Encrypted from None
+        raise Broken(str(error)) from None
+    try:
+        _describe(document, sink)
+        _read_pages(document, sink)
+    finally:
+        document.close()
+
+
+def _describe(document: pdfium.PdfDocument, sink: Sink) -> None:
+    about = document.get_metadata_dict(skip_empty=True)
+    title = about.get("Title", "").strip()
+    if not _NO_TITLE.fullmatch(title):
+        sink.describe("title", title)
+    sink.describe("description", about.get("Subject"))
+    sink.describe("author", about.get("Author"))
+    sink.describe("keywords", about.get("Keywords"))
+    sink.describe("date", _iso(about.get("CreationDate", "")))
+    sink.describe("modified", _iso(about.get("ModDate", "")))
+    for number, bookmark in enumerate(document.get_toc(max_depth=4)):
+        if number >= _MAX_OUTLINE:
+            break
+        sink.found.add_heading(" ".join(bookmark.get_title().split()), is_h1=False)
+
+
+def _iso(written: str) -> str:
+    match = _DATE.match(written)
+    if not match:
+        return ""
+    year, month, day, hour, minute, second, zone, zone_minutes = match.groups()
+    date = f"{year}-{month or '01'}-{day or '01'}"
+    if hour is None:
+        return date
+    offset = zone if zone in (None, "Z") else f"{zone}:{zone_minutes or '00'}"
+    return f"{date}T{hour}:{minute or '00'}:{second or '00'}{offset or ''}"
+
+
+def _read_pages(document: pdfium.PdfDocument, sink: Sink) -> None:
+    pages: list[list[str]] = []
+    held = 0
+    for number in range(min(len(document), _MAX_PAGES)):
+        try:
+            page = document[number]
+        except pdfium.PdfiumError:
+            if FAULT_BROKEN not in sink.found.faults:
+                sink.found.faults.append(FAULT_BROKEN)
+            continue
+        text = page.get_textpage()
+        if number == 0 and not sink.found.title:
+            sink.describe("title", _largest(text))
+        pages.append(text.get_text_bounded().splitlines())
+        _read_links(document, page, text, sink)
+        text.close()
+        page.close()
+        held += sum(map(len, pages[-1]))
+        if held > 3_000_000:  # more than the sink takes
+            break
+    repeated = _running_lines(pages)
+    for lines in pages:
+        kept = [line for line in lines if _shape(line) not in repeated]
+        for line in _paragraphs(kept):
+            sink.line(line)
+
+
+def _shape(line: str) -> str:
+    """A line without its numbers: running heads differ by the page's."""
+    return re.sub(r"\d+", "0", " ".join(line.split()))
+
+
+def _running_lines(pages: list[list[str]]) -> frozenset[str]:
+    """Heads and feet: first or last lines that most pages have in common."""
+    if len(pages) < _REPEATED_PAGES:
+        return frozenset()
+    ends: Counter[str] = Counter()
+    for lines in pages:
+        filled = [line for line in lines if line.strip()]
+        ends.update({_shape(line) for line in filled[:2] + filled[-2:]})
+    least = max(_REPEATED_PAGES, len(pages) * _REPEATED_SHARE)
+    return frozenset(shape for shape, count in ends.items() if count >= least)
+
+
+def _paragraphs(lines: list[str]) -> list[str]:
+    """Lines of print joined to paragraphs: a full line that ends in no full stop goes on in the next one."""
+    lengths = sorted(len(line) for line in lines)
+    full = lengths[len(lengths) * 9 // 10] * _FULL_SHARE if lengths else 0
+    joined: list[str] = []
+    goes_on = False
+    for line in lines:
+        line = line.strip(" \t\r\f")
+        if not line:
+            goes_on = False
+            continue
+        ends_soft = bool(_SOFT.search(line[-1:]))
+        text = line[:-1] if ends_soft else line
+        text = _SOFT.sub("", text)
+        if goes_on and joined:
+            before = joined[-1]
+            glue = "" if before.endswith("\0") or (_NO_SPACES.match(before[-1:]) and _NO_SPACES.match(text[:1])) else " "
+            joined[-1] = before.rstrip("\0") + glue + text
+        else:
+            joined.append(text)
+        if ends_soft:
+            joined[-1] += "\0"
+        goes_on = ends_soft or (len(line) >= full and len(line) > 20 and not line.endswith(_END))
+    return [line.replace("\0", "") for line in joined]
+
+
+def _largest(text: pdfium.PdfTextPage) -> str:
+    """The run of the largest letters on a page: its title, in most documents that do not say theirs."""
+    count = min(text.count_chars(), _TITLE_CHARACTERS)
+    sizes = [round(raw.FPDFText_GetFontSize(text, index), 1) for index in range(count)]
+    if not sizes:
+        return ""
+    most = max(sizes)
+    if sizes.count(most) == count or sizes.count(most) > 300:
+        return ""
+    first = sizes.index(most)
+    last = first
+    while last < count and sizes[last] >= most * 0.95:
+        last += 1
+    title = " ".join(text.get_text_range(first, last - first).split())
+    return title if len(title) > 3 else ""
+
+
+def _read_links(document: pdfium.PdfDocument, page: pdfium.PdfPage, text: pdfium.PdfTextPage, sink: Sink) -> None:
+    """Link annotations with an address (PDF 32000-1:2008 section 12.6.4.7), then addresses that stand in the text."""
+    position, link = ctypes.c_int(0), raw.FPDF_LINK()
+    for _ in range(_MAX_PAGE_LINKS):
+        if not raw.FPDFLink_Enumerate(page, position, link):
+            break
+        action = raw.FPDFLink_GetAction(link)
+        if not action or raw.FPDFAction_GetType(action) != raw.PDFACTION_URI:
+            continue
+        buffer = ctypes.create_string_buffer(_MAX_ADDRESS)
+        size = raw.FPDFAction_GetURIPath(document, action, buffer, _MAX_ADDRESS)
+        if not 1 < size <= _MAX_ADDRESS:
+            continue
+        box = raw.FS_RECTF()
+        anchor = ""
+        if raw.FPDFLink_GetAnnotRect(link, box):
+            anchor = text.get_text_bounded(box.left, box.bottom, box.right, box.top)
+        sink.link(buffer.raw[: size - 1].decode("utf-8", "replace"), anchor)
+    written = raw.FPDFLink_LoadWebLinks(text)
+    for number in range(min(raw.FPDFLink_CountWebLinks(written), _MAX_PAGE_LINKS)):
+        size = raw.FPDFLink_GetURL(written, number, None, 0)
+        if 0 < size <= _MAX_ADDRESS:
+            units = (ctypes.c_ushort * size)()
+            raw.FPDFLink_GetURL(written, number, units, size)
+            address = bytes(units).decode("utf-16-le", "replace").rstrip("\0")
+            sink.link(address, address)
+    raw.FPDFLink_CloseWebLinks(written)

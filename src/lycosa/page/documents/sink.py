@@ -1,0 +1,89 @@
+"""What all readers of documents write to: bounded, cleaned text, links and metadata."""
+
+from __future__ import annotations
+
+import re
+
+from lycosa.core.records import LinkKind
+from lycosa.page.found import ANCHOR_LENGTH, Found, fold
+
+MAX_TEXT = 2_000_000
+"""Characters kept of a document: some 700 pages of print, and 4 MB in the tables."""
+
+MAX_LINKS = 20_000
+
+FAULT_CUT = "document_cut"  # longer than we read
+FAULT_BROKEN = "document_broken"  # what stands before the break was read
+FAULT_ENCRYPTED = "document_encrypted"
+FAULT_TIMEOUT = "document_timeout"  # took more time than `document_timeout`
+FAULT_MEMORY = "document_memory"  # took more memory than `document_memory`
+
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]+")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_WEB = re.compile(r"\s*(?:https?|ftp)://[^\s<>\"]+\s*$", re.IGNORECASE)
+
+
+class TextFull(Exception):
+    """Raised by a sink that has taken all it may; what it holds stands."""
+
+
+class Broken(Exception):
+    """The document is not what its kind promises. What the sink holds stands."""
+
+
+class Encrypted(Exception):
+    """The document cannot be read without a password."""
+
+
+class Sink:
+    """Collects what a document says. `found.meta` takes `title`, `description`, `date` and the like."""
+
+    def __init__(self) -> None:
+        self.found = Found()
+        self._left = MAX_TEXT
+
+    def line(self, text: str, *, heading: bool = False) -> None:
+        """Take a paragraph; white space is folded.
+
+        Raises:
+            TextFull: it is more than is kept.
+        """
+        text = clean(text)
+        if not text:
+            return
+        found = self.found
+        if len(text) >= self._left:
+            found.lines.append(text[: self._left])
+            found.faults.append(FAULT_CUT)
+            self._left = 0
+            raise TextFull
+        self._left -= len(text) + 1
+        found.lines.append(text)
+        if heading:
+            found.add_heading(text, is_h1=not found.headline)
+
+    def link(self, target: str, anchor: str = "") -> None:
+        """Take a link to the web; documents also name files, bookmarks and mail addresses, which lead nowhere."""
+        if _WEB.match(target) and len(self.found.links) < MAX_LINKS:
+            self.found.links.append((LinkKind.A.value, target.strip(), "", clean(anchor[: 2 * ANCHOR_LENGTH])[:ANCHOR_LENGTH]))
+
+    def describe(self, name: str, value: object) -> None:
+        """Take a metadata field; the first one of a name counts."""
+        text = clean(str(value))[:5_000] if value else ""
+        if not text:
+            return
+        if name == "title":
+            self.found.title = self.found.title or text
+        else:
+            self.found.meta.setdefault(name, text)
+
+
+def clean(text: str) -> str:
+    """White space folded, control characters and halves of characters dropped."""
+    text = fold(text)
+    if text.isprintable():
+        return text
+    text = _CONTROLS.sub("", text)
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,103 @@
+"""Parts of a ZIP file, and XML in them, within limits: what a part claims of its size is not believed."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from xml.parsers import expat
+
+from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_CUT, Broken, Encrypted, Sink, TextFull
+from lycosa.page.xml_events import Enough, EventReader
+
+MAX_PART = 64 * 2**20  # bytes of one part, unpacked
+MAX_ALL = 192 * 2**20  # bytes of all parts together
+_CHUNK = 65_536
+_ENCRYPTED_FLAG = 1
+_NUMBER = re.compile(r"(\d+)")
+
+
+class Package:
+    """The parts of one document. `sink` gets the faults."""
+
+    def __init__(self, payload: bytes, sink: Sink) -> None:
+        """
+        Raises:
+            Broken: no directory of parts is to be found.
+        """
+        self._sink = sink
+        self._left = MAX_ALL
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(payload))
+            self.names = self._zip.namelist()
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+            raise Broken(str(error)) from None
+        self._known = set(self.names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def matching(self, pattern: str) -> list[str]:
+        """The parts whose whole names match, in the order of the numbers in them."""
+        found = [name for name in self._known if re.fullmatch(pattern, name)]
+        return sorted(found, key=lambda name: [int(part) if part.isdigit() else part for part in _NUMBER.split(name)])
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The bytes of a part, as many as we read; a part that is missing has none."""
+        if name not in self._known:
+            return
+        room = min(MAX_PART, self._left)
+        try:
+            info = self._zip.getinfo(name)
+            if info.flag_bits & _ENCRYPTED_FLAG:
+                raise Encrypted
+            with self._zip.open(info) as part:
+                while chunk := part.read(_CHUNK):
+                    room -= len(chunk)
+                    self._left -= len(chunk)
+                    if room < 0:
+                        self._fault(FAULT_CUT)
+                        return
+                    yield chunk
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError):
+            self._fault(FAULT_BROKEN)
+
+    def read(self, name: str) -> bytes:
+        """A part as a whole, as far as it can be read."""
+        return b"".join(self.chunks(name))
+
+    def events(self, name: str, reader: EventReader) -> None:
+        """Send the XML of a part to a reader, chunk by chunk: never more of it is in memory than one.
+
+        Raises:
+            TextFull: the sink is full.
+        """
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = reader.start
+        parser.EndElementHandler = reader.end
+        parser.CharacterDataHandler = reader.text
+        parser.EntityDeclHandler = _refuse_entity
+        try:
+            for chunk in self.chunks(name):
+                parser.Parse(chunk, False)
+            if name in self._known:
+                parser.Parse(b"", True)
+        except (expat.ExpatError, UnicodeError, LookupError):
+            self._fault(FAULT_BROKEN)
+        except Enough:
+            return
+
+    def _fault(self, fault: str) -> None:
+        if fault not in self._sink.found.faults:
+            self._sink.found.faults.append(fault)
+
+
+def _refuse_entity(*_: object) -> None:
+    """Office files declare no entities; what does is made to grow when it is read."""
+    raise expat.ExpatError("entities")
+
+
+__all__ = ["MAX_ALL", "MAX_PART", "Package", "TextFull"]
