@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lycosa.cli import export_archive
 from lycosa.cli.common import JsonOption, QuietOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
 from lycosa.cli.reparse import date_ms
 from lycosa.core.errors import UsageError, WorkError
@@ -25,6 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+export_archive.register(app)
 
 TargetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Where the library lies, or is to lie: FOLDER/KIND/LANG/DATE/.")]
 LanguageOption = Annotated[str, typer.Option("--lang", metavar="XX", help="Only the library of this language.")]
