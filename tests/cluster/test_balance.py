@@ -1,30 +1,108 @@
-"""Every worker gets its share of the pages, as far as single sites allow."""
+"""Every worker gets its share of the pages, as far as single sites allow: the real coordinator and sessions, in simulated time."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from lycosa.core.config import ClusterSettings
+from lycosa.crawl.coordinator import Coordinator
+from lycosa.crawl.membership import Lease, Ping
+from lycosa.store.leadership import Candidate, Timing
+from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import balance
-from tests.cluster.driver import ClusterCrawl
-from tests.crawl.polite import served_web
+from tests.crawl.crew import Crew, job
+from tests.servers.synthetic.plan import WebPlan
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
+from tests.servers.synthetic.web import Web
 
 BAR = 0.15
+NAMES = ("w1", "w2", "w3", "w4")
+SETTINGS = ClusterSettings()
+
+
+class Workers(Crew):
+    """A crew with as many partitions as workspaces usually have."""
+
+    def workspace(self) -> Workspace:
+        return Workspace.open_or_create(str(self.root), DEFAULT_PARTITIONS)
+
+
+@dataclass
+class Steered:
+    """Workers that do what a coordinator tells them, each as soon as it hears of it."""
+
+    crew: Workers
+    clock: SimulatedClock
+    leases: dict[str, Lease] = field(default_factory=dict)
+    moves: int = 0
+
+    def __post_init__(self) -> None:
+        workspace = self.crew.workspace()
+        timing = Timing(SETTINGS.hold, SETTINGS.reassign)
+        self.leadership = Candidate(workspace.storage, "leader", "cluster", timing, self.clock).look()
+        assert self.leadership is not None
+        self.leadership.touch()
+        options = {"expected": len(NAMES), "ends": True}
+        self.coordinator = Coordinator(
+            workspace.state(),
+            workspace.partitions,
+            SETTINGS,
+            self.clock,
+            self.leadership,
+            **options,  # type: ignore[arg-type]
+        )
+        self.leases = {name: Lease(self.clock, SETTINGS.hold) for name in NAMES}
+
+    def run(self) -> None:
+        """Until the coordinator has ended the crawl and everybody has obeyed."""
+        next_ping = self.clock.monotonic_ms()
+        while not (self.coordinator.done and not self.crew.members):
+            if self.crew.members:
+                self.crew.turn()
+            else:
+                self.clock.advance(100)
+            if self.clock.monotonic_ms() >= next_ping:
+                next_ping = self.clock.monotonic_ms() + SETTINGS.ping_interval
+                assert self.leadership is not None
+                self.leadership.touch()
+                self.coordinator.tick()
+                for name in NAMES:
+                    self._ping(name)
+                    if self.leases[name].answer.soon:
+                        next_ping = min(next_ping, self.clock.monotonic_ms() + SETTINGS.ping_interval // 10)
+
+    def _ping(self, name: str) -> None:
+        lease, session = self.leases[name], self.crew.members.get(name)
+        sent = lease.sending()
+        claim, held, head, idle, waiting = 0, frozenset[int](), 0, False, dict[int, int]()
+        if session is not None:
+            claim, held, waiting = session.claim.entry, session.claim.partitions, session.worker.waiting_by_partition()
+            idle, head = session.worker.idle()
+        ping = Ping(name, "node", claim, held, head, idle, waiting=waiting, heard=lease.heard, ready=bool(claim))
+        lease.answered(sent, self.coordinator.ping(ping))
+        wanted = lease.wanted
+        if wanted is None or wanted == held:
+            return
+        if session is not None:
+            self.crew.leave(name)
+            self.moves += 1
+        elif wanted:
+            self.crew.join(name, wanted)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_sites_of_skewed_size(tmp_path: Path, seed: int) -> None:
     """164 sites, the largest with a sixth of all pages, each its own registrable domain; four workers that know none of it at first."""
-    features = ("--set", "static=1.0", "--set", "size_exponent=1.0", "--set", "latency_ms=10")
-    web = ("--calm", "--seed", str(seed), "--hosts", "164", "--pages", "4000", *features)
-    with (
-        served_web(tmp_path, *web) as served,
-        ClusterCrawl(tmp_path / "crawl", served, ("--engine", "local", "--workers", "4"), ("--set", "collection.delay=100ms")) as crawl,
-    ):
-        assert crawl.finish()["ended"] == "finished"
-    found = balance(tmp_path / "crawl", 4)
-    print(found)
+    web = Web(WebPlan.calm(seed=seed, hosts=164, pages=4_000, static=1.0))
+    clock = SimulatedClock(web.plan.epoch_ms)
+    crew = Workers(tmp_path / "crawl", clock, job(web.seeds()), lambda name: SimulatedFetcher(web, clock))
+    steered = Steered(crew, clock)
+    steered.run()
+    found = balance(tmp_path / "crawl", len(NAMES))
+    print(f"{found}; {steered.moves} times a worker got other partitions; {(clock.now_ms() - web.plan.epoch_ms) / 1_000:,.0f} s")
     assert sum(found.pages) >= 4_000
     assert found.apart <= max(BAR, found.best + 0.05)

@@ -33,6 +33,7 @@ class Facts:
     states: dict[tuple[str, str], str]  # (URL, operation) -> state
     pages: frozenset[str]
     visits: Counter[str]  # of each URL, robots files left out
+    exchanges: Counter[str]  # of each URL, robots files too
     record_ids: Counter[str]
 
 
@@ -46,6 +47,7 @@ def facts(root: Path | str) -> Facts:
         {(url, operation): state for url, operation, state in urls.iter_rows()},
         frozenset(tables.scan("pages").select("url").collect()["url"]),
         Counter(visits.filter(pl.col("kind") != "robots")["url"]),
+        Counter(visits["url"]),
         Counter(visits["record_id"]),
     )
 
@@ -97,6 +99,7 @@ def judge(root: Path | str, web: Web, log: Sequence[Logged], expected: Truth, tr
     assert max(found.record_ids.values()) == 1
     twice = {url: count for url, count in found.visits.items() if count > 1 and (url, "") in found.states}
     unseen, repeated = without_visit(root, log)
+    unseen = _really(unseen, log, found)
     assert repeated == {}, f"two requests within the time of one visit: {list(repeated.items())[:5]}"
     assert not twice, f"visited twice: {list(twice.items())[:5]}"
     apart = [*troubles, *moves(root)]
@@ -107,6 +110,19 @@ def judge(root: Path | str, web: Web, log: Sequence[Logged], expected: Truth, tr
     asked = Counter((request.host, request.path) for request in log)
     again = {(request.host, request.path) for request in unseen if asked[request.host, request.path] > 1}
     return Report(len(log), len(unseen), len(again), len({request.host for request in log}))
+
+
+def _really(unseen: frozenset[Logged], log: Sequence[Logged], found: Facts) -> frozenset[Logged]:
+    """Without the requests that a busy machine began so late that they lie beside their visit's time: as many as there are visits left."""
+    spare = found.exchanges - Counter(f"http://{each.host}{each.path}" for each in log if each not in unseen)
+    lost = []
+    for request in sorted(unseen, key=lambda each: each.arrived_at_ms, reverse=True):  # the last one is the one that was committed
+        url = f"http://{request.host}{request.path}"
+        if spare[url] > 0:
+            spare[url] -= 1
+        else:
+            lost.append(request)
+    return frozenset(lost)
 
 
 MOVE_MS = 4_000
