@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.page.encoding import FAULT_BYTES, FAULT_LABEL, decode, prescan
-from lycosa.page.labels import ENCODING_OF_LABEL, REPLACEMENT, USER_DEFINED, codec_of, encoding_of
+from lycosa.page.labels import ENCODING_OF_LABEL, FURTHER, REPLACEMENT, USER_DEFINED, codec_of, encoding_of
 
 UDHR = Path(__file__).resolve().parents[3] / "shared" / "data" / "udhr27"
 RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах."
@@ -89,6 +89,15 @@ def test_prescan(head: bytes, encoding: str) -> None:
         ("<html><p>wide text of Latin letters</p>".encode("utf-16-le"), "text/html; charset=utf-16", "utf-16le", ()),
         (b"<html>plain", "text/html; charset=utf-16", "utf-8", (FAULT_LABEL,)),
         (CHINESE.encode() + b"\xe4\xba", "text/html; charset=utf-8", "utf-8", (FAULT_BYTES,)),
+        (RUSSIAN.encode("koi8-r"), "text/html; charset=windows-1251", "koi8-r", (FAULT_LABEL,)),
+        (RUSSIAN.encode("cp866"), "text/html; charset=koi8-r", "ibm866", (FAULT_LABEL,)),
+        (CHINESE.encode("gb18030"), "text/html; charset=windows-1251", "gbk", (FAULT_LABEL,)),
+        (RUSSIAN.encode("cp855"), "text/html; charset=cp855", "ibm855", ()),
+        (RUSSIAN.encode("utf-32"), "", "utf-32le", ()),
+        (b"<p>" + CHINESE.encode("hz"), "", "hz-gb-2312", ()),
+        (b"<p>~{ is no Chinese ~}", "", "utf-8", ()),
+        (CHINESE.encode("gb18030")[:-1], "text/html; charset=gbk", "gbk", ()),
+        (RUSSIAN.encode("utf-16-le")[:-1], "text/html; charset=utf-16le", "utf-8", (FAULT_LABEL,)),
         (b"plain", "text/html; charset=iso-8859-1", "windows-1252", ()),
         (b"plain", "", "utf-8", ()),
         (b"caf\xe9", "text/html; charset=iso-8859-1", "windows-1252", ()),
@@ -100,12 +109,34 @@ def test_decode(payload: bytes, content_type: str, charset: str, faults: tuple[s
     assert (decoded.charset, decoded.faults) == (charset, faults)
 
 
+@pytest.mark.parametrize(
+    ("codec", "label", "text"),
+    [
+        ("utf-8", "utf-8", CHINESE),
+        ("gb18030", "gb18030", CHINESE),
+        ("big5", "big5", "人人生而自由"),
+        ("euc_jp", "euc-jp", JAPANESE),
+        ("cp932", "shift_jis", JAPANESE),
+        ("iso2022_jp", "iso-2022-jp", JAPANESE),
+        ("cp949", "euc-kr", "모든 인간은 자유"),
+        ("utf-16", "utf-16", RUSSIAN),
+    ],
+)
+def test_a_character_cut_at_the_end_leaves_nothing_behind(codec: str, label: str, text: str) -> None:
+    payload = f"<p>{text}</p>".encode(codec)[: -len("</p>".encode(codec))]
+    for cut in range(1, 4):
+        decoded = decode(payload[:-cut], f"text/html; charset={label}").data.decode()
+        assert "\ufffd" not in decoded
+        assert f"<p>{text}".startswith(decoded)
+        assert len(decoded) >= len(text) - cut
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=400), st.sampled_from(["", *(f"text/html; charset={label}" for label in sorted(ENCODING_OF_LABEL))]))
 def test_any_bytes_become_utf_8(payload: bytes, content_type: str) -> None:
     decoded = decode(payload, content_type)
     decoded.data.decode()
-    assert decoded.charset in ENCODING_OF_LABEL.values()
+    assert decoded.charset in {*ENCODING_OF_LABEL.values(), *FURTHER}
 
 
 @settings(max_examples=100, deadline=None)

@@ -18,6 +18,12 @@ def sib200() -> dict[str, list[str]]:
     return {path.stem: [line.split("\t", 2)[2].strip() for line in _lines(path)[1:]] for path in sorted(folder.glob("*.tsv"))}
 
 
+def sib200_numbered(language: str) -> list[tuple[int, str]]:
+    """The sentences of one language with their `index_id`, in its order: sentences of one article stand together."""
+    rows = [line.split("\t", 2) for line in _lines(_folder("sib200") / f"{language}.tsv")[1:]]
+    return sorted((int(number), text.strip()) for number, _, text in rows)
+
+
 def declaration(language: str) -> dict[int, str]:
     """The articles of the Universal Declaration of Human Rights: number -> text, paragraphs joined by newline."""
     root = ElementTree.parse(_folder("udhr27") / f"{language}.xml").getroot()

@@ -11,8 +11,8 @@ import codecs
 import re
 from typing import NamedTuple
 
-from lycosa.page.detect import detect
-from lycosa.page.labels import MULTI_BYTE, REPLACEMENT, USER_DEFINED, UTF_8, codec_of, encoding_of
+from lycosa.page.detect import detect, reads_better
+from lycosa.page.labels import MULTI_BYTE, REPLACEMENT, USER_DEFINED, UTF_8, codec_of, encoding_of, further_of
 from lycosa.page.media import HEADER_LENGTH, looks_like_utf_16
 
 PRESCAN_LENGTH = 1024  # bytes, WHATWG HTML section 13.2.3.2
@@ -52,6 +52,7 @@ def is_assumed_utf_8(payload: bytes, content_type: str = "") -> bool:
         or payload[:3] == b"\xef\xbb\xbf"
         or b"\0" in payload[:64]
         or b"\x1b" in payload[:HEADER_LENGTH]
+        or (b"~{" in payload and payload.isascii())
     ):
         return False
     return (label_in_header(content_type) or prescan(payload) or UTF_8) == UTF_8
@@ -61,6 +62,8 @@ def decode(payload: bytes, content_type: str = "") -> Decoded:
     """Bring a payload to UTF-8. Never raises; a UTF-8 payload is handed through uncopied."""
     if payload.startswith(b"\xef\xbb\xbf"):
         return _as_utf_8(payload[3:])
+    if payload.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")) and len(payload) % 4 == 0:  # browsers do not know it
+        return _transcoded(payload[4:], "utf-32le" if payload[0] else "utf-32be")
     if payload.startswith(b"\xff\xfe"):
         return _transcoded(payload[2:], "utf-16le")
     if payload.startswith(b"\xfe\xff"):
@@ -84,7 +87,11 @@ def decode(payload: bytes, content_type: str = "") -> Decoded:
 def label_in_header(content_type: str) -> str:
     """The encoding that a Content-Type header names, "" if none that is known."""
     match = _CHARSET_PARAMETER.search(content_type)
-    return encoding_of(match[1]) if match else ""
+    return _named(match[1]) if match else ""
+
+
+def _named(label: str) -> str:
+    return encoding_of(label) or further_of(label)
 
 
 def prescan(payload: bytes) -> str:
@@ -110,7 +117,7 @@ def _declared_by_meta(attributes: bytes) -> str:
     for key, double, single, bare in _ATTRIBUTE.findall(attributes):
         values.setdefault(key.decode("latin-1").lower(), (double or single or bare).decode("latin-1"))
     if "charset" in values:
-        return encoding_of(values["charset"])
+        return _named(values["charset"])
     if values.get("http-equiv", "").lower() == "content-type":
         return label_in_header(values.get("content", ""))
     return ""
@@ -119,7 +126,12 @@ def _declared_by_meta(attributes: bytes) -> str:
 def _as_utf_8(data: bytes, *faults: str) -> Decoded:
     if _is_utf_8(data):
         return Decoded(data, UTF_8, faults)
-    return Decoded(data.decode(errors="replace").encode(), UTF_8, (*faults, FAULT_BYTES))
+    return Decoded(_decoded(data, UTF_8).encode(), UTF_8, (*faults, FAULT_BYTES))
+
+
+def _decoded(data: bytes, codec: str) -> str:
+    """What does not decode is replaced, but for a character that is cut at the end: bodies are cut at a size."""
+    return codecs.getincrementaldecoder(codec)("replace").decode(data)
 
 
 def _is_utf_8(data: bytes) -> bool:
@@ -133,17 +145,17 @@ def _is_utf_8(data: bytes) -> bool:
 def _transcoded(payload: bytes, encoding: str, *faults: str) -> Decoded:
     if encoding == USER_DEFINED:
         return Decoded(payload.decode("latin-1").translate(_USER_DEFINED_TABLE).encode(), encoding, faults)
-    text = payload.decode(codec_of(encoding), "replace")
+    text = _decoded(payload, codec_of(encoding))
     if "\ufffd" in text:
         faults = (*faults, FAULT_BYTES)
     return Decoded(text.encode("utf-8", "replace"), encoding, faults)
 
 
 def _undeclared(payload: bytes, *faults: str) -> Decoded:
-    wide = looks_like_utf_16(payload[:HEADER_LENGTH])
+    wide = _looks_wide(payload)
     if wide:
         return _transcoded(payload, wide, *faults)
-    if payload.isascii() and b"\x1b" not in payload:
+    if payload.isascii() and b"\x1b" not in payload and b"~{" not in payload:
         return Decoded(payload, UTF_8, faults)
     if not payload.isascii():
         if _is_utf_8(payload):
@@ -154,15 +166,24 @@ def _undeclared(payload: bytes, *faults: str) -> Decoded:
     return _transcoded(payload, encoding, *faults) if encoding != UTF_8 else _as_utf_8(payload, *faults)
 
 
+def _looks_wide(payload: bytes) -> str:
+    """UTF-32 or UTF-16 without a byte order mark, "" for what is neither."""
+    head = payload[:HEADER_LENGTH]
+    if b"\0" not in head:
+        return ""
+    if len(payload) % 4 == 0 and len(payload) >= 8:
+        quads = len(head) // 4
+        zeros = [head[place : 4 * quads : 4].count(0) for place in range(4)]
+        if zeros[3] == zeros[2] == quads and zeros[0] < quads:
+            return "utf-32le"
+        if zeros[0] == zeros[1] == quads and zeros[3] < quads:
+            return "utf-32be"
+    return looks_like_utf_16(head)
+
+
 def _mostly_utf_8(payload: bytes) -> bool:
     """Valid UTF-8, or UTF-8 with a few broken bytes (a cut sequence, a pasted Latin-1 word)."""
-    try:
-        codecs.utf_8_decode(payload, "strict", False)  # a sequence cut at the end is no fault of the encoding
-    except UnicodeDecodeError:
-        pass
-    else:
-        return True
-    text = payload.decode(errors="replace")
+    text = _decoded(payload, UTF_8)
     return text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text)
 
 
@@ -203,7 +224,8 @@ def _declared_legacy(payload: bytes, declared: str) -> Decoded:
         return _undeclared(payload, FAULT_LABEL)
     if declared == "windows-1252" and len(_NON_ASCII.findall(payload)) > SUSPECT_SHARE * len(_LETTERS.findall(_without_tags(payload))):
         return _undeclared(payload, FAULT_LABEL)
-    return decoded
+    other = reads_better(payload, declared)
+    return _transcoded(payload, other, FAULT_LABEL) if other else decoded
 
 
 def _without_tags(payload: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """The names of encodings: which label means which encoding, and which Python codec decodes it.
 
-Source: WHATWG Encoding Standard, section 4.2 (names and labels). Data, no code to speak of.
+Sources: WHATWG Encoding Standard, section 4.2 (names and labels); for what browsers no longer read but old pages and texts are in
+(`FURTHER`), the IANA registry of character sets and Python's table of standard encodings. Data, no code to speak of.
 """
 
 from __future__ import annotations
@@ -71,6 +72,46 @@ _CODECS = {
     "euc-kr": "cp949",
 }
 
+FURTHER = {
+    "ibm437": "cp437",
+    "ibm720": "cp720",
+    "ibm850": "cp850",
+    "ibm852": "cp852",
+    "ibm855": "cp855",
+    "ibm860": "cp860",
+    "ibm863": "cp863",
+    "x-mac-arabic": "mac_arabic",
+    "x-mac-farsi": "mac_farsi",
+    "koi8-t": "koi8_t",
+    "kz-1048": "kz1048",
+    "ptcp154": "ptcp154",
+    "johab": "johab",
+    "euc-jis-2004": "euc_jis_2004",
+    "shift_jis-2004": "shift_jis_2004",
+    "iso-2022-jp-2": "iso2022_jp_2",
+    "iso-2022-jp-3": "iso2022_jp_3",
+    "iso-2022-jp-2004": "iso2022_jp_2004",
+    "iso-2022-kr": "iso2022_kr",
+    "hz-gb-2312": "hz",
+    "utf-32le": "utf-32-le",
+    "utf-32be": "utf-32-be",
+}
+"""Encodings beyond the standard's: name -> Python codec. A label of theirs is believed if the bytes are valid in it."""
+
+_FURTHER_LABELS = {
+    **{name: name for name in FURTHER},
+    **{name.replace("ibm", "cp"): name for name in FURTHER if name.startswith("ibm")},
+    "cp154": "ptcp154",
+    "cyrillic-asian": "ptcp154",
+    "ms1361": "johab",
+    "windows-1361": "johab",
+    "rk1048": "kz-1048",
+    "strk1048-2002": "kz-1048",
+    "eucjis2004": "euc-jis-2004",
+    "shift_jisx0213": "shift_jis-2004",
+    "euc-jisx0213": "euc-jis-2004",
+}
+
 MULTI_BYTE = frozenset({"gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr"})
 
 
@@ -81,4 +122,9 @@ def encoding_of(label: str) -> str:
 
 def codec_of(encoding: str) -> str:
     """The Python codec of an encoding's name (not for `replacement` and `x-user-defined`, which have none)."""
-    return _CODECS.get(encoding, encoding)
+    return _CODECS.get(encoding) or FURTHER.get(encoding, encoding)
+
+
+def further_of(label: str) -> str:
+    """The encoding of `FURTHER` that a label names, "" if none."""
+    return _FURTHER_LABELS.get(label.strip(" \t\n\f\r\"'").lower(), "")

@@ -3,7 +3,7 @@
 Four judges, cheapest first: pycld2 (compact language detector 2, quadgrams) on the first thousand characters; for what is short
 or leaves it unsure the script, where one script means one language, and everyday words and letters (`text.everyday`); for what is
 still open py3langid (naive Bayes over byte n-grams), limited to the configured languages. Indonesian and Malay, which pycld2 and
-py3langid confuse, are settled by words that only one of them uses.
+py3langid confuse, are settled by the words that each of them prefers (`text.malay`).
 
 Codes are ISO 639-1 where there is one, else 639-3; `tl` is Filipino, `zh` Chinese in either script.
 """
@@ -19,6 +19,7 @@ import pycld2
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from lycosa.text.everyday import by_alphabet, by_words, has_words
+from lycosa.text.malay import CLOSE, indonesian_or_malay
 
 
 def _words(text: str) -> frozenset[str]:
@@ -46,7 +47,6 @@ SCRIPT_SHARE = 0.6  # share of the letters that must be in a script for the scri
 HAN_LETTERS = 3  # letters of an alphabet that a Han or kana character stands for
 
 _ALIASES = {"zh-Hant": "zh", "iw": "he", "jw": "jv", "sr-ME": "sr", "nb": "no"}
-_CLOSE = frozenset({"id", "ms"})
 _RIVALLED = frozenset({"hi", "ja", "zh"})  # sure of them, pycld2 may have met Nepali or each other
 
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
@@ -77,20 +77,6 @@ _SCRIPTS = tuple(
     )
 )
 
-# Everyday words that one of the two standards writes and the other does not.
-_INDONESIAN = _words(
-    "karena bisa bahwa yaitu uang mobil sedangkan berbagai perusahaan universitas kualitas aktivitas kantor polisi memiliki film "
-    "televisi internasional musik pria laki pemerintah provinsi dikenal terjadi bagian sebagian ditemukan menemukan tim olahraga "
-    "listrik ilmuwan prancis beda berbeda tapi bandara mengatakan agustus maret juli oktober desember kesehatan butuh membutuhkan "
-    "lainnya komunitas identitas fasilitas"
-)
-_MALAY = _words(
-    "kerana boleh bahawa iaitu wang manakala pelbagai syarikat universiti kualiti aktiviti pejabat polis filem televisyen "
-    "antarabangsa muzik lelaki dikenali bahagian sebahagian ditemui menemui sukan elektrik selepas sahaja saintis ialah apabila "
-    "semasa berbanding sekiranya bilangan perkhidmatan hospital bandar kelajuan bercakap ogos mac julai disember kesihatan "
-    "hendaklah menerusi tempatan ramai askar komuniti identiti kemudahan perancis tentera lazimnya"
-)
-_WORD = re.compile(r"[a-z]+")
 _LETTER_RUN = re.compile(r"[^\W\d_]+")
 _ENGLISH = _words(
     "the of and to is are was were be been this that these those with your you it its for from by on as or not an have has had which can "
@@ -127,7 +113,7 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
         others = ("en", *others[1:])
         sure = True
     language, share = ranking[0] if ranking else ("", 0)
-    if language not in _CLOSE:
+    if language not in CLOSE:
         if len(sample) >= SHORT_LENGTH:
             trusted = sure or (share >= LIKELY_SHARE and language in expected)
         else:
@@ -144,7 +130,7 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
     if script:
         return Identified(script, 1.0, tuple(code for code, _ in ranking if code != script))
     guess, score = "", 0.0
-    if language in _CLOSE:
+    if language in CLOSE:
         guess, score = language, share / 100
     elif (alphabet := by_alphabet(sample)) in expected:
         guess, score = alphabet, 1.0
@@ -155,15 +141,15 @@ def identify(text: str, configured: frozenset[str] | None = None) -> Identified:
         score = share / 100 if guess == guessed else WORDS_SCORE
     if not guess:
         guess, score = _by_bytes(sample, expected)
-        if language and guess not in _CLOSE:
+        if language and guess not in CLOSE:
             if language not in expected and (letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language):
                 guess, score = language, share / 100  # a language nobody expected, and two judges or a long text say so
             elif score < LOWEST_SCORE:
                 guess, score = language, share / 100
-        elif score < LOWEST_SCORE and guess not in _CLOSE:
+        elif score < LOWEST_SCORE and guess not in CLOSE:
             guess = ""
-    if guess in _CLOSE:
-        guess = _indonesian_or_malay(text[:CLOSE_LENGTH], guess)
+    if guess in CLOSE:
+        guess = indonesian_or_malay(text[:CLOSE_LENGTH], guessed if guessed in CLOSE else "")
     return Identified(guess, min(score, 1.0), tuple(code for code in (*others, language) if code and code != guess)) if guess else NOTHING
 
 
@@ -227,12 +213,3 @@ def _by_bytes(sample: str, expected: frozenset[str] | None) -> tuple[str, float]
         return "", 0.0
     language, probability = model.classify(sample)
     return (language, probability) if language != "zxx" else ("", 0.0)
-
-
-def _indonesian_or_malay(sample: str, fallback: str) -> str:
-    words = _WORD.findall(sample.lower())
-    balance = sum((word in _INDONESIAN) - (word in _MALAY) for word in words)
-    if balance:
-        return "id" if balance > 0 else "ms"
-    _, ranking = _by_quadgrams(sample)
-    return ranking[0][0] if ranking and ranking[0][0] in _CLOSE else fallback
