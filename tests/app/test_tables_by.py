@@ -120,7 +120,7 @@ def test_the_command_prints_text_json_and_csv(workspace: Workspace) -> None:
 def test_nothing_is_a_table_too(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"))
     for way in ("language", "collection", "type"):
-        table = groups_of(workspace, way, parse_config(""))  # type: ignore[arg-type]
+        table = groups_of(workspace, way, parse_config(""))
         assert (table.rows, table.total.pages, table.total.first) == ([], 0, None)
     assert _run("-w", workspace.root, "status", "--by", "language").splitlines()[-1].startswith("total")
     assert _run("-w", workspace.root, "status", "--by", "host")

@@ -12,6 +12,7 @@ import typer
 from lycosa.cli import (
     add,
     check,
+    collection,
     crawl,
     demo,
     exclude,
@@ -68,6 +69,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for _name, _function in COMMANDS.items():
     app.command(_name)(_function)
 app.add_typer(export.app, name="export")
+app.add_typer(collection.app, name="collection")
 
 
 def _version(asked: bool) -> None:

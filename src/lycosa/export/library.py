@@ -28,7 +28,10 @@ from lycosa.export.shelf import Place as DocumentPlace
 from lycosa.export.shelf import Shelf
 from lycosa.export.side_by_side import side_by_side
 from lycosa.graph.generation import current_duplicates
-from lycosa.store.live import LiveTables
+from lycosa.store.files import ENTRY, in_key_order
+from lycosa.store.live import LiveTables, sources
+from lycosa.store.rank import SOURCE, not_outranked
+from lycosa.store.schema import TABLES
 from lycosa.store.workspace import Workspace
 
 _PAGES_BYTES, _LINKS_BYTES, _VISITS_BYTES, _URLS_BYTES, _PLAN_BYTES = 16 * 2**20, 12 * 2**20, 6 * 2**20, 6 * 2**20, 8 * 2**20
@@ -155,17 +158,21 @@ class _Export:
         tables = self._tables
         heavy = len(pages) > len(PAGE_COLUMNS)
         streams = [
-            tables.ordered("pages", pages, memory_bytes=_PAGES_BYTES if heavy else _PLAN_BYTES),
+            tables.ordered("pages", (*pages, ENTRY), memory_bytes=_PAGES_BYTES if heavy else _PLAN_BYTES),
             tables.ordered("visits", visits, memory_bytes=_VISITS_BYTES),
             tables.ordered("urls", URL_COLUMNS, memory_bytes=_URLS_BYTES),
         ]
         if linked:
-            streams.append(tables.ordered("links", ("partition", *LINK_COLUMNS), memory_bytes=_LINKS_BYTES))
+            # As they lie: `ordered` would hold the newest parse of every source.
+            files = sources(tables.state.files.get("links", []))
+            streams.append(
+                in_key_order(self._workspace.storage, TABLES["links"], files, _LINKS_BYTES, ("partition", *LINK_COLUMNS, "found_at"))
+            )
         for page_rows, visit_rows, url_rows, *links in side_by_side(streams):
             if page_rows.height:
                 chosen = editions(page_rows, visit_rows, url_rows, self._duplicates, self._chosen, self._languages)
                 if chosen.height:
-                    yield chosen, links[0] if links else pl.DataFrame()
+                    yield chosen, _newest_links(links[0], page_rows) if links else pl.DataFrame()
 
     def _plan(self) -> dict[ShelfKey, str]:
         """What each day holds, as a hash of what its documents say."""
@@ -233,6 +240,19 @@ class _Export:
         for (language, day), part in parts.partition_by(["library", "day"], as_dict=True, maintain_order=True).items():
             texts = [text.encode() for text in part["document"]]
             shelves[ShelfKey(str(language), _date(day))].add(texts, list(part.select(PLACE).iter_rows()))
+
+
+def _newest_links(links: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
+    """Of the links in a range of keys those of each source's newest parse, which a page without links may be."""
+    if not links.height:
+        return links
+    latest = pl.col(ENTRY) == pl.col(ENTRY).max().over(SOURCE)
+    parsed = (
+        pages.filter(latest).group_by(SOURCE).agg(pl.col(ENTRY).first().alias("parsed_in"), pl.col("fetched_at").max().alias("parsed_at"))
+    )
+    newest = not_outranked(TABLES["links"], links, {}).join(parsed, on=SOURCE, how="left", maintain_order="left")
+    at = (pl.col("found_at") >= pl.col("parsed_at")).fill_null(True)
+    return newest.filter((pl.col(ENTRY) > pl.col("parsed_in")).fill_null(True) | ((pl.col(ENTRY) == pl.col("parsed_in")) & at))
 
 
 _SAID = ("text_digest", "title", "headline", "charset", "published_at", "language", "redirect_from")

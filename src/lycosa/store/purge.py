@@ -30,8 +30,8 @@ from lycosa.store.sweep import KEEP_ENTRIES_MS, sweep_alone
 from lycosa.store.visible import is_excluded
 from lycosa.store.workspace import Workspace
 
-_ATTEMPTS = 5  # a merge or purge on another machine may come in between
-_WARC_SUFFIX = ".warc.gz"
+ATTEMPTS = 5  # a merge or purge on another machine may come in between
+WARC_SUFFIX = ".warc.gz"
 
 
 @dataclass(slots=True)
@@ -85,13 +85,13 @@ def purge(workspace: Workspace, rules: Iterable[str] = (), *, clock: Clock | Non
         if not alone:
             report.pending.append((workspace.root, "another process merges, sweeps or purges here now: call again"))
             return report
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             state = workspace.state()
             try:
-                _Purge(workspace, state, report).run(ticks.now_ms())
+                Purge(workspace, state, report).run(ticks.now_ms())
                 break
             except NotLive:
-                if attempt + 1 == _ATTEMPTS:
+                if attempt + 1 == ATTEMPTS:
                     raise
         swept = sweep_alone(workspace, state, 0, KEEP_ENTRIES_MS, ticks.now_ms())
         report.bytes_deleted += swept.bytes
@@ -100,7 +100,9 @@ def purge(workspace: Workspace, rules: Iterable[str] = (), *, clock: Clock | Non
 
 
 @dataclass(slots=True)
-class _Purge:
+class Purge:
+    """One rewriting of what holds excluded rows and records, up to its entry. `lycosa.store.purge_collection` chooses otherwise."""
+
     workspace: Workspace
     state: LogState
     report: PurgeReport
@@ -131,7 +133,7 @@ class _Purge:
                 if index in self.state.indexes:
                     written.append(new_index)
                     name = os.path.basename(target)
-                    copy_index(storage.local(index), storage.place(new_index), name, cut, self.state.excluded)
+                    self._copy_index(storage.local(index), storage.place(new_index), name, cut)
                     indexes.extend(seal(storage, {new_index: 0}).values())
             places = moves(cuts)
             for table in TABLES.values():
@@ -168,6 +170,9 @@ class _Purge:
             self.report.bytes_deleted += storage.size(path) or 0
             storage.remove(path)
 
+    def _copy_index(self, path: str, target: str, warc_name: str, cut: Cut) -> None:
+        copy_index(path, target, warc_name, cut, self.state.excluded)
+
     def _cuts(self) -> dict[str, tuple[str, Cut]]:
         """Each committed WARC with excluded records, where it goes, and what to take out."""
         hidden = is_excluded(self.state.exclusions, "visits")
@@ -181,7 +186,7 @@ class _Purge:
         for path in sorted(paths & self.state.warcs.keys()):
             cut = plan_cut(self.workspace.path(path), self.state.excluded)
             if cut.removed:
-                cuts[path] = (f"{os.path.dirname(path)}/archive-{self.attempt[:12]}{_WARC_SUFFIX}", cut)
+                cuts[path] = (f"{os.path.dirname(path)}/archive-{self.attempt[:12]}{WARC_SUFFIX}", cut)
         return cuts
 
     def _touched(self, table: Table, warcs: list[str]) -> list[LiveFile]:
@@ -219,7 +224,7 @@ def _purge_orphans(workspace: Workspace, state: LogState, report: PurgeReport) -
     storage = workspace.storage
     for name in storage.drafts(DATA):
         numbers = folder_numbers(name)
-        for path in (f"{DATA}/{name}/{file}" for file in storage.drafts(f"{DATA}/{name}") if file.endswith(_WARC_SUFFIX)):
+        for path in (f"{DATA}/{name}/{file}" for file in storage.drafts(f"{DATA}/{name}") if file.endswith(WARC_SUFFIX)):
             if numbers is None or path in state.warcs or not storage.draft_size(path):
                 continue
             try:
@@ -240,7 +245,7 @@ def _purge_orphans(workspace: Workspace, state: LogState, report: PurgeReport) -
 
 
 def _index_of(warc: str) -> str:
-    return warc.removesuffix(_WARC_SUFFIX) + ".cdxj"
+    return warc.removesuffix(WARC_SUFFIX) + ".cdxj"
 
 
 def _chain(first: pl.DataFrame, rest: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:

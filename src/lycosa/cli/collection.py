@@ -1,0 +1,85 @@
+"""`lycosa collection`: list collections, copy one into another workspace, purge one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, print_json, table, workspace_root
+from lycosa.core.units import format_size
+
+app = typer.Typer(help="Collections one by one: listed, copied, purged.", no_args_is_help=True, rich_markup_mode=None)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The collection.")]
+
+
+@app.command("list")
+def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
+    """What each collection holds."""
+    from dataclasses import asdict
+
+    from lycosa.app.collections import list_collections
+    from lycosa.store.workspace import Workspace
+
+    root = workspace_root(context, workspace)
+    listed = list_collections(Workspace.open(root), load_config(context, root, overrides))
+    if json_output:
+        print_json([asdict(each) for each in listed])
+        return
+    rows = []
+    for each in listed:
+        known = "" if each.configured else "; not configured"
+        language = f" ({each.language})" if each.language else ""
+        apart = f", {format_size(each.on_disk)} of tables apart" if each.on_disk else ""
+        states = counts(each.urls) or "none"
+        what = f"{each.pages:,} pages of {each.sites:,} sites, {format_size(each.bytes)}{apart}; URLs: {states}{known}"
+        rows.append((f"{each.name}{language}", what))
+    print(table(rows, "") if rows else "no collections yet")
+
+
+@app.command()
+def copy(
+    context: typer.Context,
+    name: NameArgument,
+    target: Annotated[str, typer.Argument(metavar="DIR", help="The other workspace: new, or one that has no such collection.")],
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Copy a collection with its archive into another workspace, where it can be crawled on, searched and exported."""
+    from dataclasses import asdict
+
+    from lycosa.app.collections import copy_to
+
+    report = copy_to(workspace_root(context, workspace), name, target)
+    if json_output:
+        print_json(asdict(report))
+        return
+    print(f"{counts(report.rows)} rows; {report.exchanges:,} archived exchanges, {format_size(report.bytes)}")
+    print(f"now: lycosa -w {target} index")
+
+
+@app.command()
+def purge(
+    context: typer.Context,
+    name: NameArgument,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Delete a collection: its rows, and the records that no other collection has. Nobody may crawl meanwhile."""
+    from dataclasses import asdict
+
+    from lycosa.app.collections import purge as purge_one
+
+    root = workspace_root(context, workspace)
+    report = purge_one(root, name, load_config(context, root, overrides))
+    if json_output:
+        print_json(asdict(report))
+    else:
+        removed = counts(report.rows) or "no rows"
+        print(f"deleted: {removed}; {report.records:,} archived records; {format_size(report.bytes_deleted)} in all")
+        for where, why in report.pending:
+            print(f"not yet: {where}: {why}")
+    if report.pending:
+        raise typer.Exit(1)
