@@ -12,7 +12,7 @@ from lycosa.crawl.coordinator import Coordinator
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.leadership import Candidate, Timing
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
-from tests.cluster.balance import balance
+from tests.cluster.balance import Balance, balance
 from tests.crawl.crew import Crew, job
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
@@ -93,16 +93,30 @@ class Steered:
             self.crew.join(name, wanted)
 
 
-@pytest.mark.prove
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_sites_of_skewed_size(tmp_path: Path, seed: int) -> None:
-    """164 sites, the largest with a sixth of all pages, each its own registrable domain; four workers that know none of it at first."""
-    web = Web(WebPlan.calm(seed=seed, hosts=164, pages=4_000, static=1.0))
+def crawled(folder: Path, seed: int, pages: int, *, known: bool) -> Balance:
+    """Crawl 164 sites, the largest with a sixth of all pages, each its own registrable domain. `known`: all URLs are from the start."""
+    web = Web(WebPlan.calm(seed=seed, hosts=164, pages=pages, static=1.0))
     clock = SimulatedClock(web.plan.epoch_ms)
-    crew = Workers(tmp_path / "crawl", clock, job(web.seeds()), lambda name: SimulatedFetcher(web, clock))
+    crew = Workers(folder, clock, job(web.real_pages() if known else web.seeds()), lambda name: SimulatedFetcher(web, clock))
     steered = Steered(crew, clock)
     steered.run()
-    found = balance(tmp_path / "crawl", len(NAMES))
+    found = balance(folder, len(NAMES))
     print(f"{found}; {steered.moves} times a worker got other partitions; {(clock.now_ms() - web.plan.epoch_ms) / 1_000:,.0f} s")
-    assert sum(found.pages) >= 4_000
+    assert sum(found.pages) >= pages
+    return found
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sites_of_known_size(tmp_path: Path, seed: int) -> None:
+    """As when pages are fetched again, or a crawl goes on: what waits where is known."""
+    found = crawled(tmp_path / "crawl", seed, 2_000, known=True)
+    assert found.apart <= max(BAR, found.best + 0.05)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sites_of_unknown_size(tmp_path: Path, seed: int) -> None:
+    """The first crawl: sizes are found out while pages are fetched, and what one has fetched nobody can take over."""
+    found = crawled(tmp_path / "crawl", seed, 4_000, known=False)
     assert found.apart <= max(BAR, found.best + 0.05)
