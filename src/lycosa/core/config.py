@@ -119,7 +119,9 @@ class CrawlSettings(_Section):
         "0: documents are neither fetched nor read.",
     )
     document_timeout: DurationMs = Field(
-        20_000, ge=100, description="CPU time that reading one document may take, and five times that by the clock; it is then left without text."
+        20_000,
+        ge=100,
+        description="CPU time that reading one document may take, and five times that by the clock; it is then left without text.",
     )
     document_memory: SizeBytes = Field(
         2**30, ge=400 * 2**20, description="Address space of a process that reads documents; what wants more is left without text."
@@ -292,6 +294,11 @@ class Collection(_Section):
     drop_session_ids: bool = Field(False, description="Remove jsessionid, PHPSESSID and their kin from URLs.")
     merge_slashes: bool = Field(False, description="Treat // in a path as /.")
     drop_trailing_dot: bool = Field(False, description="Treat the host `example.org.` as `example.org`.")
+    requisites: bool = Field(
+        False,
+        description="Fetch what pages need to be shown too, within the scope: images, styles and what these name, scripts, fonts. "
+        "They are archived, not indexed; `lycosa export mirror` then writes copies that are whole.",
+    )
     respect_nofollow: bool = Field(True, description="Do not follow links marked rel=nofollow.")
 
 

@@ -19,6 +19,7 @@ from lycosa.crawl.documents import Documents, document_limits
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.links import redirect_link
 from lycosa.crawl.outcome import Outcome, Verdict, judge
+from lycosa.crawl.requisites import understand_requisites
 from lycosa.crawl.robots import MAX_HOPS
 from lycosa.crawl.understand import Reader, Understand, Understood
 from lycosa.crawl.visits import build_visit
@@ -41,6 +42,7 @@ from lycosa.frontier.politeness import (
     usual_ms,
 )
 from lycosa.frontier.recrawl import RecrawlRules, retry_wait_ms
+from lycosa.url.indexable import READ_TYPES
 from lycosa.url.normalise import LinkResolver
 
 _public = lru_cache(4_096)(is_public)
@@ -148,9 +150,16 @@ class Absorber:
             if outcome is Outcome.PAGE and revisit_of is not None and row.digest == visit.digest and row.record_id:
                 outcome = Outcome.UNCHANGED  # the same bytes as at this collection's last visit
             if outcome is Outcome.PAGE and understood is None and not row.operation:
-                understood = self.understand(exchange, headers)
+                understood = self._understand(exchange, headers, task.rows)
             self._read_row(row, own, verdict, outcome, understood, exchange, headers, first=number == 0)
             self.ledger.batch.add_visit(own)
+
+    def _understand(self, exchange: Exchange, headers: Headers, rows: tuple[UrlRow, ...]) -> Understood:
+        collections = [self.ledger.assignments[row.collection].collection for row in rows]
+        if not any(collection.requisites for collection in collections):
+            return self.understand(exchange, headers)
+        types = [each for collection in collections for each in collection.media_types or READ_TYPES]
+        return understand_requisites(exchange, headers, self.understand, types, self.ledger.config.fetch.max_decoded)
 
     def _read_row(
         self,
@@ -223,6 +232,11 @@ class Absorber:
         row.text_digest = text_digest
         if page is None:
             ledger.settle(row, UrlState.VISITED, understood.error or "media_type")
+            if understood.links:
+                visit.links_count = len(understood.links)
+                if first:
+                    ledger.batch.add_links(visit, understood.links)
+                ledger.assignments[row.collection].gate.follow(row, understood.links, self._clock.now_ms())
             return
         visit.links_count = len(page.links)
         ledger.settle(row, UrlState.VISITED)

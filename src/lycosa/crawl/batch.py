@@ -82,6 +82,10 @@ class Batch:
         """A redirect is a link of its source, though its source has no page."""
         self._buffers.links.add_links(visit, [link])
 
+    def add_links(self, visit: Visit, links: list[Link]) -> None:
+        """Links of what is no page: a style sheet's."""
+        self._buffers.links.add_links(visit, links)
+
     def add_found(self, row: Row) -> None:
         """Hand on a URL of a partition that another worker holds (`lycosa.store.rows.found_row`)."""
         self._buffers.found.add(row)

@@ -25,6 +25,7 @@ from lycosa.url.traps import without_session
 
 _CACHED_LINKS = 50_000  # 280 bytes each
 _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
+_REQUISITES = frozenset({LinkKind.IMAGE.value, LinkKind.REQUISITE.value})
 _NAMED = Way()
 
 
@@ -101,6 +102,8 @@ class LinkGate:
         heed_nofollow = self._collection.respect_nofollow
         for target, anchor, rel, kind, _ in links:
             if kind not in _FOLLOWED:
+                if kind in _REQUISITES and self._collection.requisites:
+                    self.admit(target, source.depth, now_ms, referrer=source.id.url, kind=kind)  # a part of the page: as deep as it
                 continue
             if rel and heed_nofollow and "nofollow" in rel:
                 self.refused[Refusal.NOFOLLOW] += 1

@@ -18,7 +18,7 @@ from lycosa.frontier.traps import PrefixBook
 from lycosa.store.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
-from lycosa.url.indexable import unindexable
+from lycosa.url.indexable import REQUISITE_GROUPS, unindexable
 from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session
 
@@ -74,6 +74,7 @@ class Screen:
         self._documents = documents
         self._traps = collection.traps
         self._skip = not collection.media_types
+        self._needed = REQUISITE_GROUPS if collection.requisites else frozenset()
         self._excluded = excluded
         self._clock = clock
         self._today = date.min
@@ -92,7 +93,7 @@ class Screen:
             return Screened("excluded")
         if self._skip:
             reason = unindexable(url, documents=self._documents)
-            if reason:
+            if reason and reason not in self._needed:
                 return Screened(f"unindexable_{reason}")
         if not self._traps:
             return _TAKEN

@@ -6,10 +6,10 @@ Shared by the crawl, by replay, by `reparse` and by the commands that look at on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from lycosa.core.records import Exchange, Page
+from lycosa.core.records import Exchange, Link, Page
 from lycosa.fetch.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.parse import parse_page, understands
@@ -22,6 +22,7 @@ class Understood:
     page: Page | None
     error: str = ""
     truncated: bool = False
+    links: list[Link] = field(default_factory=list)  # of what is no page: a style sheet's
 
 
 Understand = Callable[[Exchange, Headers], Understood]

@@ -26,7 +26,7 @@ from lycosa.crawl.progress import Progress
 from lycosa.crawl.standing import Standing, waiting_by_partition
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.domain_clock import BUSY
-from lycosa.url.indexable import READ_TYPES, TEXT_TYPES, unindexable_type
+from lycosa.url.indexable import READ_TYPES, REQUISITE_TYPES, TEXT_TYPES, unindexable_type
 from lycosa.url.scope import url_origin
 
 STOP_GRACE_MS = 3_000
@@ -400,6 +400,8 @@ class Worker:
             patterns = [
                 each for row in task.rows for each in self.ledger.assignments[row.collection].collection.media_types or self._read_types
             ]
+            if any(self.ledger.assignments[row.collection].collection.requisites for row in task.rows):
+                patterns += REQUISITE_TYPES
             unwanted = partial(_unwanted, patterns)
         self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
 

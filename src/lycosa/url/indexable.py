@@ -80,6 +80,25 @@ DOCUMENT_TYPES: Final = (
 READ_TYPES: Final = TEXT_TYPES + DOCUMENT_TYPES
 """Media types of what `lycosa.page` reads: the patterns of a collection that names none."""
 
+REQUISITE_GROUPS: Final = frozenset({"image", "style", "script", "font"})
+"""Groups of what a page needs to be shown."""
+
+REQUISITE_TYPES: Final = (
+    "image/*",
+    "font/*",
+    "text/css",
+    "text/javascript",
+    "application/javascript",
+    "application/x-javascript",
+    "application/ecmascript",
+    "application/json",
+    "application/manifest+json",
+    "application/font-*",
+    "application/x-font-*",
+    "application/vnd.ms-fontobject",
+)
+"""Media types of what a page needs to be shown."""
+
 _SAYS_NOTHING: Final = frozenset(
     {
         "",

@@ -1,0 +1,49 @@
+"""What pages need to be shown, for collections that want it: style sheets name fonts, images and other sheets.
+
+Images, sheets, scripts and fonts are archived and nothing else: they become no pages, so they are not in the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lycosa.core.errors import Refusal
+from lycosa.core.records import Exchange, Link, LinkKind
+from lycosa.crawl.understand import Understand, Understood
+from lycosa.fetch.decode import Headers, decode_with
+from lycosa.page import style
+from lycosa.url.indexable import unindexable_type
+from lycosa.url.normalise import LinkResolver
+
+_MOST_LINKS = 5_000
+
+
+def understand_requisites(
+    exchange: Exchange, headers: Headers, understand: Understand, media_types: Sequence[str], max_decoded: int
+) -> Understood:
+    """Understand an answer with the URLs that its styles name. What none of `media_types` names becomes no page."""
+    content_type = headers.get("content-type") or ""
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type == "text/css":
+        body = decode_with(exchange, headers, max_decoded)
+        return Understood(None, truncated=body.truncated, links=_links(exchange.url, style.urls(body.payload.decode("latin-1")), 0))
+    if unindexable_type(content_type, media_types):
+        return Understood(None)
+    understood = understand(exchange, headers)
+    page = understood.page
+    if page is not None and "html" in media_type:
+        body = decode_with(exchange, headers, max_decoded)
+        page.links += _links(exchange.url, style.html_urls(body.payload), len(page.links))
+    return understood
+
+
+def _links(base: str, urls: Iterable[str], position: int) -> list[Link]:
+    resolver = LinkResolver(base)
+    targets: dict[str, None] = {}
+    for url in urls:
+        target = resolver.resolve(url)
+        if not isinstance(target, Refusal):
+            targets[target] = None
+        if len(targets) == _MOST_LINKS:
+            break
+    return [Link(target, "", "", LinkKind.REQUISITE.value, position + number) for number, target in enumerate(targets)]
