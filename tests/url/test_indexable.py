@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from lycosa.core.errors import UrlError
-from lycosa.url.indexable import READ_TYPES, unindexable, unindexable_type
+from lycosa.url.indexable import READ_TYPES, TEXT_TYPES, unindexable, unindexable_type
 from lycosa.url.normalise import normalise
 from tests.servers.sites import require_sites
 from tests.url.strategies import absolute
@@ -89,7 +89,9 @@ def test_documents_are_a_choice() -> None:
         ("image/svg+xml", READ_TYPES, "image"),
         ("video/mp4", READ_TYPES, "video"),
         ("application/zip", READ_TYPES, "archive"),
-        ("application/pdf", READ_TYPES, "document"),
+        ("application/pdf", READ_TYPES, ""),
+        ("application/pdf", TEXT_TYPES, "document"),
+        ("application/vnd.oasis.opendocument.text", READ_TYPES, ""),
         ("application/pdf", ("text/*", "application/pdf"), ""),
         ("text/css", READ_TYPES, "style"),
         ("application/vnd.api+json", READ_TYPES, "media_type"),

@@ -27,7 +27,7 @@ _SLIDE_TEXT, _SLIDE_TEXT_BYTES, _STRING = 0x0FA0, 0x0FA8, 0x0FBA
 _TITLE_TYPES = frozenset({0, 6})  # TextHeaderAtom: title, centre title
 _TEXT_HEADER = 0x0F9F
 _HYPERLINK_ADDRESS = 1  # instance of the CString in an ExHyperlink that is its target
-_MASTER_TYPES = frozenset({0x03F8, 0x03F0})  # MainMaster and Handout: prompts such as "Click to edit"
+_MASTER_TYPES = frozenset({0x03F8, 0x0FC9})  # MainMaster, Handout: prompts such as "Click to edit"
 _CRYPT = 0x2F14
 _MAX_RECORDS = 2_000_000
 

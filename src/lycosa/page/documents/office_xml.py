@@ -17,6 +17,7 @@ from lycosa.page.xml_events import local_name
 _FIELD = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"([^"]+)"', re.IGNORECASE)
 _SKIPPED = frozenset({"Fallback", "delText"})  # what stands beside it says the same; what was deleted
 _HEADING = re.compile(r"(?:heading [1-9]|title)$", re.IGNORECASE)
+_CHART_PIECES = 20_000
 _FIELD_PIECES = 100
 _MAX_STRINGS = 64 * 2**20  # characters of shared strings held
 
@@ -157,6 +158,32 @@ class Paragraphs:
             self._sink.link(match[1])
 
 
+class Chart:
+    """Titles, categories and values of a chart, as one line."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._said: list[str] = []
+        self._taking = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._taking = local_name(tag) in ("v", "t")
+
+    def end(self, tag: str) -> None:
+        self._taking = False
+        if local_name(tag) == "chartSpace":
+            self._sink.line(" ".join(self._said))
+
+    def text(self, text: str) -> None:
+        if self._taking and len(self._said) < _CHART_PIECES:
+            self._said.append(text)
+
+
+def _read_charts(package: Package, sink: Sink) -> None:
+    for part in package.matching(r"(?:word|ppt|xl)/charts/chart\d*\.xml"):
+        package.events(part, Chart(sink))
+
+
 def _value(attributes: dict[str, str], wanted: str) -> str:
     return next((value for name, value in attributes.items() if local_name(name) == wanted), "")
 
@@ -206,6 +233,7 @@ def read_docx(payload: bytes, sink: Sink) -> None:
     parts += package.matching(rf"{re.escape(folder)}/(?:header|footer)\d*\.xml") + package.matching(r"word/diagrams/data\d*\.xml")
     for part in parts:
         package.events(part, Paragraphs(sink, targets_of(package, part), frozenset(headings)))
+    _read_charts(package, sink)
 
 
 def read_pptx(payload: bytes, sink: Sink) -> None:
@@ -220,6 +248,7 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
     slides = [*dict.fromkeys([*shown, *package.matching(r"ppt/slides/slide\d+\.xml")])]
     for part in [*slides, *package.matching(r"ppt/diagrams/data\d*\.xml"), *package.matching(r"ppt/notesSlides/notesSlide\d+\.xml")]:
         package.events(part, Paragraphs(sink, targets_of(package, part)))
+    _read_charts(package, sink)
 
 
 class _Strings:
@@ -310,8 +339,9 @@ def read_xlsx(payload: bytes, sink: Sink) -> None:
             package.events(part, _Sheet(sink, strings.strings))
             for target in targets_of(package, part).values():
                 sink.link(target)
-    for part in package.matching(r"xl/(?:drawings/drawing|comments/?comment|comments|charts/chart)\d*\.xml"):
+    for part in package.matching(r"xl/(?:drawings/drawing|comments/?comment|comments)\d*\.xml"):
         package.events(part, _Lines(sink))
+    _read_charts(package, sink)
 
 
 class _Lines(Paragraphs):

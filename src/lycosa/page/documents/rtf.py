@@ -12,7 +12,7 @@ _MAX_DEPTH = 2_000  # of groups; Word writes some tens
 
 _SKIPPED = frozenset(
     b"fonttbl colortbl stylesheet listtable listoverridetable pict object objdata themedata colorschememapping datastore latentstyles "
-    b"rsidtbl generator xmlnstbl filetbl revtbl fldinst bkmkstart bkmkend template mmathPr datafield pnseclvl nonshppict".split()
+    b"rsidtbl generator xmlnstbl filetbl revtbl fldinst bkmkstart bkmkend template mmathPr info datafield pnseclvl nonshppict".split()
 )
 """Destinations that are no text. Unknown ones that are marked with an asterisk are left out too (page 9 of the specification)."""
 
@@ -182,8 +182,6 @@ class _Reader:
         elif word == b"v":
             self._decode()
             group.hidden = number != 0
-        elif word == b"upr" or word == b"info":
-            return
 
     def _end_line(self) -> None:
         self._decode()
