@@ -102,7 +102,7 @@ def _holds(letter: str, codec: str) -> bool:
 
 def _with_tone(letter: str) -> str:
     """A Vietnamese letter as windows-1258 has it: the vowel with its shape, the tone after it."""
-    base, *marks = unicodedata.normalize("NFD", letter)
+    base, *marks = list(unicodedata.normalize("NFD", letter))
     tones = [mark for mark in marks if mark in "\u0300\u0301\u0303\u0309\u0323"]
     return unicodedata.normalize("NFC", base + "".join(mark for mark in marks if mark not in tones)) + "".join(tones)
 

@@ -113,7 +113,7 @@ _ASIAN = (
 _ALPHABETS = (
     _Candidate("windows-1252", _WESTERN, latin=True),
     _Candidate("windows-1251", _CYRILLIC),
-    _Candidate("koi8-r", _RUSSIAN),
+    _Candidate("koi8-r", _CYRILLIC),
     _Candidate("koi8-u", _CYRILLIC),
     _Candidate("ibm866", _CYRILLIC),
     _Candidate("iso-8859-5", _CYRILLIC),

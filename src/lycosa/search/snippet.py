@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, Unit
 from lycosa.text.fold import pieces, plain, without_accents
+from lycosa.text.han import simplified
 
 LENGTH = 240  # characters of a snippet
 LOOKED_AT = 60_000  # characters of a text that are searched: a page of 150 KB of text costs no more than one of 60
@@ -32,7 +33,10 @@ _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
 _LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀﬃﬄ", "ae": "æÆ", "oe": "œŒ", "th": "þÞ"}
 # Analyzers that change how a word begins: they cut prefixes off, or write letters in another way.
-_CHANGES_BEGINNINGS = frozenset({"segmented-arabic", "segmented-indonesian", "segmented-persian", "segmented-persian-letters"})
+_CHANGES_BEGINNINGS = frozenset(
+    {"segmented-arabic", "segmented-hindi", "segmented-indonesian", "segmented-letters-ps", "segmented-letters-ur", "segmented-nepali"}
+    | {"segmented-persian", "segmented-persian-letters"}
+)
 _BREAK = re.compile(r"\s")
 
 Snippet = list[tuple[str, bool]]
@@ -97,7 +101,10 @@ class Highlighter:
 
     def _by_writing(self, text: str) -> list[Match]:
         assert self._surfaces is not None
-        return [Match(match.start(), match.end(), self._by_surface.get(match[0].casefold(), 0)) for match in self._surfaces.finditer(text)]
+        return [
+            Match(match.start(), match.end(), self._by_surface.get(match[0].casefold(), 0))
+            for match in self._surfaces.finditer(simplified(text) if self._analyzer.language == "zh" else text)
+        ]
 
     def _by_terms(self, text: str) -> list[Match]:
         chunks = set(text.split())

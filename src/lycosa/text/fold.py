@@ -22,8 +22,13 @@ _DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
 
 _ARABIC_SCRIPT = re.compile("[\u0600-\u06ff]")
 _ARABIC_SIGNS = re.compile("[\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]")
-# Persian, Urdu and Pashto write these two letters with other code points than Arabic keyboards give.
-_ARABIC_LETTERS = str.maketrans({"\u064a": "\u06cc", "\u0649": "\u06cc", "\u0643": "\u06a9", "\u06c0": "\u0647", "\u06c1": "\u0647"})
+# Digits of all scripts mean the same number (Unicode property Nd).
+_DIGITS = {
+    zero + value: ord("0") + value
+    for zero in (0x0660, 0x06F0, 0x0966, 0x09E6, 0x0E50, 0x0ED0, 0x0F20, 0x1040, 0x17E0, 0x1810)
+    for value in range(10)
+}
+_FIRST_DIGITS = "\u0600"
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]")
 # What makes a word odd: all that `plain` drops or replaces in it besides what NFKC changes.
 _ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_ARABIC_SIGNS.pattern[1:-1]}\u0130]")
@@ -54,9 +59,11 @@ def with_names(text: str) -> str:
 
 
 def plain(word: str) -> str:
-    """A word in NFKC, case folded (Unicode 3.13 D145), without invisible characters and Arabic vowel signs."""
+    """A word in NFKC, case folded (Unicode 3.13 D145), with ASCII digits, without invisible characters and Arabic vowel signs."""
     if word.isascii():
         return word.lower()
+    if word > _FIRST_DIGITS:  # scripts from Arabic on: the word may be a number of theirs
+        word = word.translate(_DIGITS)
     if not _ODD.search(word) and unicodedata.is_normalized("NFKC", word):  # nearly all words
         word = word.casefold()
         return word if unicodedata.is_normalized("NFKC", word) else unicodedata.normalize("NFKC", word)
@@ -66,11 +73,6 @@ def plain(word: str) -> str:
     if _ARABIC_SCRIPT.search(word):
         word = _ARABIC_SIGNS.sub("", word)
     return word
-
-
-def persian_letters(word: str) -> str:
-    """Arabic yeh, alef maksura and kaf as the Persian alphabet (and Urdu's, and Pashto's) has them."""
-    return word.translate(_ARABIC_LETTERS)
 
 
 def without_accents(word: str) -> str:

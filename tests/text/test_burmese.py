@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.text.burmese import is_zawgyi, prepared, syllables, to_unicode
+from tests.text.data import declaration, sib200
+from tests.text.icu import Transliterator
+
+SAME_SYLLABLES = 0.98  # of the syllables that come back from ICU's Zawgyi; only rises
+
+
+def test_text_in_zawgyi_comes_back() -> None:
+    zawgyi = Transliterator("my-Zawgyi")
+    right = total = 0
+    for text in sib200()["my"][:300]:
+        wanted, found = syllables(text), set(syllables(prepared(zawgyi(text))))
+        total += len(wanted)
+        right += sum(syllable in found for syllable in wanted)
+    assert right >= SAME_SYLLABLES * total
+
+
+def test_zawgyi_is_told_from_unicode() -> None:
+    zawgyi = Transliterator("my-Zawgyi")
+    texts = [*sib200()["my"], *declaration("my").values()]
+    assert not any(map(is_zawgyi, texts))
+    assert sum(map(is_zawgyi, map(zawgyi, texts))) >= 0.995 * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("zawgyi", "unicode"),
+    [
+        ("ျမန္မာ", "မြန်မာ"),
+        ("ေက်ာင္း", "ကျောင်း"),
+        ("သည္။", "သည်။"),
+        ("plain", "plain"),
+    ],
+)
+def test_words(zawgyi: str, unicode: str) -> None:
+    assert prepared(zawgyi) == unicode
+    assert prepared(unicode) == unicode
+
+
+def test_syllables() -> None:
+    assert syllables("မြန်မာနိုင်ငံ") == ["မြန်", "မာ", "နိုင်", "ငံ"]
+    assert syllables("ကမ္ဘာ") == ["ကမ္ဘာ"]
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=0x1000, max_codepoint=0x109F), max_size=40))
+def test_never_raises(text: str) -> None:
+    to_unicode(text)
+    is_zawgyi(text)
+    assert "".join(syllables(text)) == text
