@@ -15,6 +15,7 @@ from lycosa.core.units import format_size
 def register(app: typer.Typer) -> None:
     """Add these to `lycosa export`."""
     app.command()(wacz)
+    app.command()(mirror)
 
 
 def wacz(
@@ -45,3 +46,34 @@ def wacz(
         print("nothing to export: no capture is chosen")
     else:
         print(f"{report.path}: {report.captures:,} captures, {report.pages:,} pages, {format_size(report.bytes)}")
+
+
+def mirror(
+    context: typer.Context,
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Whose pages.")],
+    target: Annotated[str, typer.Argument(metavar="DIR", help="Where the copy goes: DIR/HOST/index.html.")],
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection that holds it, if several do.")] = "",
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Write a copy of a site that works offline from disk; crawl with `requisites = true` for its images, styles, scripts and fonts."""
+    from lycosa.export.mirror import export_mirror
+    from lycosa.store.workspace import Workspace
+
+    report = export_mirror(Workspace.open(workspace_root(context, workspace)), host, target, collection=collection)
+    if json_output:
+        print_json(
+            {
+                "start": str(report.start),
+                "files": report.files,
+                "pages": report.pages,
+                "bytes": report.bytes,
+                "redirects": report.redirects,
+                "unreadable": report.unreadable,
+            }
+        )
+        return
+    print(f"{report.files:,} files, {report.pages:,} of them pages, {format_size(report.bytes)}")
+    if report.unreadable:
+        print(f"{len(report.unreadable):,} could not be decoded and are left out, the first: {report.unreadable[0]}")
+    print(f"open {report.start}")

@@ -6,6 +6,7 @@ Images, sheets, scripts and fonts are archived and nothing else: they become no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Link, LinkKind
@@ -26,14 +27,14 @@ def understand_requisites(
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type == "text/css":
         body = decode_with(exchange, headers, max_decoded)
-        return Understood(None, truncated=body.truncated, links=_links(exchange.url, style.urls(body.payload.decode("latin-1")), 0))
+        return Understood(None, truncated=body.truncated, links=_links(exchange.url, style.urls(style.text_of(body.payload)), 0))
     if unindexable_type(content_type, media_types):
         return Understood(None)
     understood = understand(exchange, headers)
     page = understood.page
     if page is not None and "html" in media_type:
         body = decode_with(exchange, headers, max_decoded)
-        page.links += _links(exchange.url, style.html_urls(body.payload), len(page.links))
+        page.links += _links(exchange.url, chain(style.html_urls(body.payload), style.image_sets(body.payload)), len(page.links))
     return understood
 
 

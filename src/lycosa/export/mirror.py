@@ -1,0 +1,188 @@
+"""Export a site as files that work from a disk: what was captured last of each URL, links rewritten from file to file.
+
+The names follow from the URLs and media types alone, so a second export of the same captures writes the same files. About 500 bytes of
+memory a URL of the host.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import polars as pl
+
+from lycosa.archive.reader import read_response
+from lycosa.core.config import Collection
+from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
+from lycosa.export.mirror_names import Named, file_names
+from lycosa.export.mirror_rewrite import rewrite_css, rewrite_html
+from lycosa.fetch.decode import decode_with, parse_head
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.rules import Rules
+
+_MOST_HOPS = 10
+_DECODED_LIMIT = 1 << 30
+_REQUISITES = [LinkKind.IMAGE.value, LinkKind.REQUISITE.value]
+
+
+@dataclass(slots=True)
+class MirrorReport:
+    """What was written. `start` is the file to open first; `unreadable` URLs have a body that does not decode."""
+
+    folder: Path
+    start: Path | None = None
+    files: int = 0
+    pages: int = 0
+    bytes: int = 0
+    redirects: int = 0
+    unreadable: list[str] = field(default_factory=list)
+
+
+class _Capture(NamedTuple):
+    url: str
+    media_type: str
+    warc_file: str
+    warc_offset: int
+    warc_length: int
+    charset: str  # "" where it is no page
+
+
+def export_mirror(workspace: Workspace, host: str, target: str | Path, *, collection: str = "") -> MirrorReport:
+    """Write the host's newest captures into `target/HOST/…`, with what its pages need from other hosts, if that was fetched.
+
+    A URL that redirects has no file: links lead to where it led. Each file appears whole or not at all; others in the folder stay.
+
+    Raises:
+        UsageError: nothing of the host was captured, or several collections hold it and none was named.
+        WorkError: the folder cannot be written.
+        ArchiveError: a record is damaged or missing.
+    """
+    tables = LiveTables(workspace)
+    name = _collection(tables, host, collection)
+    captures = list(_captures(tables, host, name))
+    if not captures:
+        raise UsageError(f"collection {name!r} holds no capture of {host}")
+    names = file_names(Named(each.url, each.media_type) for each in captures)
+    redirects = dict(_redirects(tables, name))
+    settings = tables.state.settings.get(name, {})
+    rules = Rules(Collection.model_validate({key: settings[key] for key in Collection.model_fields if key in settings}))
+    report = MirrorReport(Path(target), redirects=len(redirects))
+
+    def find(url: str) -> str | None:
+        """The path of a URL's file, redirects followed."""
+        url = rules.apply(url) if url.startswith(("http://", "https://")) else url
+        for _ in range(_MOST_HOPS):
+            if url in names:
+                return names[url]
+            url = redirects.get(url, "")
+            if not url:
+                return None
+        return None
+
+    first = min(captures, key=lambda each: (not each.charset, _is_foreign(each.url, host), each.url.count("/"), len(each.url), each.url))
+    try:
+        for capture in captures:
+            path = report.folder / names[capture.url]
+            body = _body(workspace, capture, names[capture.url], find)
+            if body is None:
+                report.unreadable.append(capture.url)
+                continue
+            _write(path, body)
+            report.files += 1
+            report.pages += bool(capture.charset)
+            report.bytes += len(body)
+    except OSError as error:
+        raise WorkError(f"{report.folder} cannot take the mirror: {error.strerror}; run the same command again") from error
+    report.start = report.folder / names[first.url]
+    return report
+
+
+def _collection(tables: LiveTables, host: str, wanted: str) -> str:
+    if wanted:
+        return wanted
+    rows = tables.scan("visits").filter(
+        (pl.col("host") == host) & (pl.col("http_status") == 200) & (pl.col("kind") == VisitKind.PAGE.value)
+    )
+    found = sorted(rows.select(pl.col("collection").unique()).collect()["collection"])
+    if len(found) > 1:
+        raise UsageError(f"{host} is held by several collections: add --collection, one of {', '.join(found)}")
+    if not found:
+        raise UsageError(f"nothing of {host} was captured: `lycosa status` shows the hosts")
+    return str(found[0])
+
+
+def _captures(tables: LiveTables, host: str, collection: str) -> Iterator[_Capture]:
+    """The newest whole capture of each URL, in the order of the archive."""
+    own = pl.col("collection") == collection
+    live = (pl.col("operation") == "") & (pl.col("state") == UrlState.VISITED.value) & (pl.col("record_id") != "")
+    urls = tables.scan("urls").filter(own & live).select("record_id")
+    visits = tables.scan("visits").filter(own & (pl.col("content_length") > 0))
+    columns = ("record_id", "url", "content_type", "warc_file", "warc_offset", "warc_length", "host", "host_key", "url_key", "truncated")
+    whole = (
+        visits.select(columns)
+        .filter(pl.col("truncated") != "unspecified")
+        .join(urls, on="record_id", how="semi")
+        .unique("record_id", keep="last")
+    )
+    links = tables.scan("links").filter(pl.col("kind").is_in(_REQUISITES))
+    sources = visits.filter(pl.col("host") == host).select("host_key").unique()
+    needed = links.join(sources, on="host_key", how="semi").select(pl.col("target").alias("url")).unique()
+    wanted = pl.concat([whole.filter(pl.col("host") == host), whole.filter(pl.col("host") != host).join(needed, on="url", how="semi")])
+    key = ["host_key", "url_key"]
+    pages = tables.scan("pages").filter(own).select(*key, "charset")
+    rows = wanted.join(pages, on=key, how="left").sort("warc_file", "warc_offset")
+    found = rows.select("url", "content_type", "warc_file", "warc_offset", "warc_length", pl.col("charset").fill_null("")).collect()
+    yield from map(_Capture._make, found.iter_rows())
+
+
+def _redirects(tables: LiveTables, collection: str) -> Iterable[tuple[str, str]]:
+    """(URL, where it leads) of every redirect of the collection."""
+    rows = tables.scan("visits").filter((pl.col("collection") == collection) & (pl.col("redirect_to") != ""))
+    yield from rows.sort("fetched_at").unique("url", keep="last", maintain_order=True).select("url", "redirect_to").collect().iter_rows()
+
+
+def _body(workspace: Workspace, capture: _Capture, name: str, find: Callable[[str], str | None]) -> bytes | None:
+    """What the file is to hold; None: the body does not decode."""
+    stored = read_response(workspace.path(capture.warc_file), capture.warc_offset, capture.warc_length)
+    exchange = Exchange(capture.url, VisitKind.PAGE, 0, 0, response_head=stored.head, body=stored.body, status=stored.status)
+    decoded = decode_with(exchange, parse_head(stored.head), _DECODED_LIMIT)
+    if decoded.error and not decoded.payload:
+        return None
+    folder = name.rpartition("/")[0].split("/")
+
+    def place(url: str) -> str | None:
+        path = find(url)
+        return None if path is None else _relative(folder, path)
+
+    if capture.charset and ("html" in capture.media_type or not capture.media_type):
+        return rewrite_html(decoded.payload, capture.url, capture.charset, place)
+    if capture.media_type == "text/css":
+        return rewrite_css(decoded.payload, capture.url, place)
+    return decoded.payload
+
+
+def _relative(folder: list[str], path: str) -> str:
+    """From a file in `folder` to the file at `path`, as a URL reference."""
+    steps = path.split("/")
+    shared = 0
+    while shared < len(folder) and shared < len(steps) - 1 and folder[shared] == steps[shared]:
+        shared += 1
+    ways = [".."] * (len(folder) - shared) + [quote(step, safe="@!$&'()*+,;=-._~") for step in steps[shared:]]
+    return "/".join(ways)
+
+
+def _is_foreign(url: str, host: str) -> bool:
+    return url.split("/")[2].rpartition("@")[2].split(":")[0] != host
+
+
+def _write(path: Path, body: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(".part~")
+    aside.write_bytes(body)
+    os.replace(aside, path)

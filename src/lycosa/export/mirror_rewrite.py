@@ -1,0 +1,188 @@
+"""A page made to work from a disk: its links lead to other files of the mirror, or to the web where there is none.
+
+Bytes are read as ISO 8859-1, which keeps each of them, so whatever is not a link stays as it was served, in its own encoding. (Pages in
+encodings that do not keep ASCII, UTF-16 and ISO-2022 above all, are written anew as UTF-8.)
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+
+from lycosa.core.errors import Refusal
+from lycosa.page import style
+from lycosa.url.normalise import LinkResolver
+
+_START = re.compile(r"<!--|<(?P<tag>[a-z][^\s/>]*+)", re.IGNORECASE)
+# A quote begins a value only behind `=`. Possessive: a page of nothing but `<a ` is read once.
+_REST = re.compile(r"(?P<attributes>(?:=\s*+(?:\"[^\"]*+\"|'[^']*+')|[^>])*+)>")
+_ATTRIBUTE = re.compile(r"(?P<name>[^\s\"'<>/=]+)(?:\s*=\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?")
+_ELEMENTS = {
+    "href": "a area link image use",
+    "src": "img script iframe frame embed input audio video source track",
+    "data": "object",
+    "poster": "video",
+    "background": "body table td th",
+    "longdesc": "img",
+    "cite": "blockquote q ins del",
+    "action": "form",
+    "xlink:href": "image use",
+}  # attributes that hold a URL, and where
+_LINKS = frozenset(f"{element}.{attribute}" for attribute, elements in _ELEMENTS.items() for element in elements.split())
+_SETS = frozenset({"img.srcset", "source.srcset", "link.imagesrcset"})
+_RAW = frozenset({"script", "style", "textarea", "title", "xmp", "noembed", "noframes"})
+_DROPPED = frozenset({"integrity", "crossorigin", "nonce"})  # they hold for the bytes and the origin of the web, not of a disk
+_REFRESH = re.compile(r"^(\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?)(['\"]?)(.*?)\2\s*$", re.IGNORECASE | re.DOTALL)
+_ASCII_LOST = re.compile(r"utf-?(?:16|32)|iso-2022|hz-gb|utf-?7", re.IGNORECASE)
+_DECLARED = re.compile(rb"<meta\b[^>]*?charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE)
+_PRESCAN_BYTES = 1024  # of a document are searched for its encoding (WHATWG HTML, section 13.2.3.2)
+_HTTP_EQUIV = re.compile(r"http-equiv\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_HEAD = re.compile(r"<head\b[^>]*>", re.IGNORECASE)
+_BEFORE_HEAD = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype[^>]*>\s*)?(?:<html\b[^>]*>)?", re.IGNORECASE | re.DOTALL)
+_BASE = re.compile(r"<base\b[^>]{0,500}?\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE)
+
+Place = Callable[[str], str | None]
+"""Where the file of a URL lies, as a relative reference from the page; None: the mirror has none."""
+
+
+def rewrite_css(body: bytes, url: str, place: Place) -> bytes:
+    """A style sheet with the URLs of `url()` and `@import` rewritten."""
+    return style.rewrite(style.text_of(body), _referrer(LinkResolver(url), place)).encode(style.encoding_of(body))
+
+
+def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
+    """A page with its links rewritten. `charset` is what it was read in; it is declared where the page itself does not say so."""
+    charset = charset or "utf-8"
+    if _ASCII_LOST.search(charset):
+        try:
+            body, charset = body.decode(charset, "replace").removeprefix("\ufeff").encode(), "utf-8"
+        except LookupError:
+            return body
+        declared = None
+    else:
+        found = _DECLARED.search(body[:_PRESCAN_BYTES])
+        declared = found[1].decode("latin-1").lower() if found else None
+    text = body.decode("latin-1")
+    written = _Page(text, url, charset, place).written()
+    if declared != charset.lower() and not body.startswith(b"\xef\xbb\xbf"):
+        # Ahead of any other declaration: the first one counts.
+        head = _HEAD.search(written) or _BEFORE_HEAD.match(written)
+        at = head.end() if head else 0
+        written = f'{written[:at]}<meta charset="{charset}">{written[at:]}'
+    return written.encode("latin-1", "xmlcharrefreplace")
+
+
+class _Page:
+    """One document, as a string that has a character for each of its bytes."""
+
+    def __init__(self, text: str, url: str, charset: str, place: Place) -> None:
+        self._text = text
+        self._charset = charset
+        base = _BASE.search(text)
+        resolver = LinkResolver(url)
+        if base is not None:
+            target = resolver.resolve(html.unescape(self._real(base[1] or base[2] or base[3] or "")))
+            resolver = resolver if isinstance(target, Refusal) else LinkResolver(target)
+        self._refer = _referrer(resolver, place)
+
+    def written(self) -> str:
+        parts: list[str] = []
+        position = 0
+        text = self._text
+        while (start := _START.search(text, position)) is not None:
+            if start["tag"] is None:
+                end = text.find("-->", start.end())
+                stop = len(text) if end < 0 else end
+                parts.append(text[position:stop])
+                position = stop
+                continue
+            rest = _REST.match(text, start.end())
+            if rest is None:
+                break  # a tag that does not end takes the rest of the page with it
+            tag = start["tag"].lower()
+            parts.append(text[position : start.start()])
+            parts.append(self._tag(text[start.start() : rest.end()], start["tag"], rest["attributes"]))
+            position = rest.end()
+            if tag in _RAW:
+                close = re.compile(rf"</{re.escape(tag)}", re.IGNORECASE).search(text, position)
+                stop = close.start() if close else len(text)
+                raw = text[position:stop]
+                parts.append(style.rewrite(raw, lambda href: self._refer(self._real(href))) if tag == "style" else raw)
+                position = stop
+        parts.append(text[position:])
+        return "".join(parts)
+
+    def _real(self, text: str) -> str:
+        try:
+            return text.encode("latin-1").decode(self._charset, "replace")
+        except LookupError:
+            return text
+
+    def _tag(self, whole: str, name: str, attributes: str) -> str:
+        tag = name.lower()
+        if tag == "base":
+            return ""  # links are whole now
+        if "=" not in attributes:
+            return whole
+        if tag == "meta":
+            kind = _HTTP_EQUIV.search(attributes)
+            if kind is not None and kind[1].lower().startswith("content-security-policy"):
+                return ""  # it names hosts of the web
+            if kind is None or kind[1].lower() != "refresh":
+                return whole
+            return f"<{name}{_ATTRIBUTE.sub(self._refresh, attributes)}>"
+        return f"<{name}{_ATTRIBUTE.sub(lambda each: self._attribute(each, tag), attributes)}>"
+
+    def _attribute(self, match: re.Match[str], tag: str) -> str:
+        name, value = match["name"].lower(), match["value"]
+        if value is None:
+            return "" if name in _DROPPED else match[0]
+        if name in _DROPPED and tag in ("link", "script", "img", "video", "audio"):
+            return ""
+        key = f"{tag}.{name}"
+        if key in _LINKS:
+            instead = self._refer(self._plain(value))
+        elif key in _SETS:
+            instead = self._set(self._plain(value))
+        elif name == "style" and "url(" in value.lower():
+            instead = style.rewrite(self._plain(value), self._refer)
+        else:
+            return match[0]
+        return match[0] if instead is None else f'{match["name"]}="{_quoted(instead)}"'
+
+    def _refresh(self, match: re.Match[str]) -> str:
+        if match["name"].lower() != "content" or match["value"] is None:
+            return match[0]
+        parts = _REFRESH.match(self._plain(match["value"]))
+        instead = self._refer(parts[3]) if parts else None
+        return match[0] if parts is None or instead is None else f'{match["name"]}="{_quoted(parts[1] + instead)}"'
+
+    def _set(self, value: str) -> str:
+        """`a.png 1x, b.png 2x` (WHATWG HTML, section 4.8.4.2.1): URLs hold no spaces, and a comma behind one ends it."""
+        found = style.CANDIDATE.findall(value)
+        candidates = [f"{self._refer(url) or url}{descriptor.rstrip()}" for url, descriptor in found]
+        return ", ".join(candidates) or value
+
+    def _plain(self, value: str) -> str:
+        return html.unescape(self._real(value[1:-1] if value[:1] in "\"'" else value))
+
+
+def _quoted(value: str) -> str:
+    """As an attribute's value in any encoding that keeps ASCII."""
+    return html.escape(value).encode("ascii", "xmlcharrefreplace").decode()
+
+
+def _referrer(resolver: LinkResolver, place: Place) -> Callable[[str], str | None]:
+    def refer(href: str) -> str | None:
+        """The reference to write; None: leave it as it is."""
+        href = href.strip()
+        if not href or href.startswith("#") or re.match(r"(?!https?:)[a-z][a-z0-9+.-]*:", href, re.IGNORECASE):
+            return None
+        target = resolver.resolve(href)
+        if isinstance(target, Refusal):
+            return None
+        _, mark, fragment = href.partition("#")
+        return (place(target) or target) + mark + fragment.replace(" ", "%20")
+
+    return refer

@@ -1,0 +1,268 @@
+"""A mirror on disk: names that any file system takes, links that lead from file to file, in a walk over them and in a browser."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.core.config import Collection, parse_config
+from lycosa.core.errors import UsageError
+from lycosa.export.mirror import MirrorReport, export_mirror
+from lycosa.export.mirror_names import Named, file_names
+from lycosa.export.mirror_rewrite import rewrite_css, rewrite_html
+from lycosa.page import style
+from lycosa.store.workspace import Workspace
+from tests.servers.nginx import Server, nginx
+from tests.servers.system import require_program
+
+CACHE = Path.home() / ".cache/lycosa-sites"
+QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False, "requisites": True}
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
+
+
+class _Links(HTMLParser):
+    """Independent of what wrote the files: the standard library's parser."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value for name, value in attrs if value}
+        self.ids.update(given[name] for name in ("id", "name") if name in given)
+        if tag != "base":
+            self.found += [given[name] for name in ("href", "src") if name in given]
+
+
+def links(path: Path) -> _Links:
+    parser = _Links()
+    parser.feed(path.read_text("utf-8", "replace"))
+    return parser
+
+
+def broken(start: Path) -> tuple[int, list[tuple[str, str]]]:
+    """Follow every link that leads to a file: (files that were reached, (page, link) of those that lead nowhere)."""
+    waiting, seen, wrong = [start], {start}, []
+    while waiting:
+        page = waiting.pop()
+        if page.suffix not in (".html", ".htm", ".xhtml"):
+            continue
+        for link in links(page).found:
+            parts = urlsplit(urljoin(page.as_uri(), link))
+            if parts.scheme != "file":
+                continue
+            target = Path(unquote(parts.path))
+            if not target.is_file():
+                wrong.append((str(page), link))
+            elif target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return len(seen), wrong
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Workspace]]:
+    """A site with one of everything, crawled."""
+    root = tmp_path_factory.mktemp("mirror")
+    files: dict[str, bytes] = {
+        "index.html": (
+            b"<html><head><title>Start</title><link rel=stylesheet href=/css/a.css integrity=sha256-x><base href=/deep/>"
+            b"<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\"></head><body "
+            b"style=\"background:url('/img/body.png')\">"
+            b'<p>Words that stand here.</p><img src="/img/a.png" srcset="/img/b.png 2x, /img/a.png 1x">'
+            b'<a href="page?id=1&amp;n=2#part">query</a>'
+            b'<a href="/moved">moved</a><a href="/a%20b/">space</a><a href="/nowhere">404</a><a href="http://other.invalid/x">away</a>'
+            b'<script>var x = "<a href=/not/a/link>";</script><!-- <a href="/nor/this"> --><a href="#here">here</a></body></html>'
+        ),
+        "deep/page": "<html lang=fr><title>Été</title><p id=part>Des mots français, à côté de la forêt.</p><a href=/>home</a>".encode(
+            "latin-1"
+        ),
+        "a b/index.html": b"<title>Space</title><p>In a folder with a space in its name.</p><a href=..>up</a>",
+        "css/a.css": b"@import 'b.css';\nbody{background:url(../img/body.png)}",
+        "css/b.css": b'@font-face{font-family:x;src:url("/font/x.woff2") format("woff2")}',
+        "font/x.woff2": b"wOF2....",
+    }
+    files |= {f"img/{name}.png": PNG for name in ("a", "b", "body")}
+    for name, content in files.items():
+        (root / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "site" / name).write_bytes(content)
+    extra = "location = /moved { return 301 /a%20b/; } location = /deep/page { default_type 'text/html; charset=iso-8859-1'; }"
+    with nginx([Server("127.0.8.1", root / "site", index="index.html", autoindex=False, extra=extra)]) as server:
+        start = f"http://127.0.8.1:{server.port}/"
+        collection = Collection.model_validate({**QUICK, "seeds": [start]})
+        crawl(CrawlOrder(str(root / "w"), parse_config("", overrides=("crawl.patience=0",)), collection, index=False))
+        yield start, Workspace.open(str(root / "w"))
+
+
+@pytest.fixture(scope="module")
+def mirror(site: tuple[str, Workspace], tmp_path_factory: pytest.TempPathFactory) -> MirrorReport:
+    return export_mirror(site[1], "127.0.8.1", tmp_path_factory.mktemp("copy"))
+
+
+def test_every_requisite_is_there(mirror: MirrorReport) -> None:
+    assert mirror.start is not None
+    home = mirror.start.parent
+    found = sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
+    page = next(name for name in found if name.startswith("deep/"))
+    assert found == sorted(
+        ["a b/index.html", "css/a.css", "css/b.css", page, "font/x.woff2", "img/a.png", "img/b.png", "img/body.png", "index.html"]
+    )
+    assert page.endswith(".html")
+    assert mirror.files == len(found)
+    assert "img/body.png" in (home / "css/a.css").read_text()
+    assert 'url("../font/x.woff2")' in (home / "css/b.css").read_text()
+    assert (home / "img/a.png").read_bytes() == PNG
+
+
+def test_links_lead_from_file_to_file(site: tuple[str, Workspace], mirror: MirrorReport) -> None:
+    assert mirror.start is not None
+    reached, wrong = broken(mirror.start)
+    assert (reached, wrong) == (5, [])  # three pages, a sheet, an image
+    text = mirror.start.read_text()
+    assert 'href="a%20b/index.html"' in text  # behind a redirect, too
+    assert f'href="{site[0]}nowhere"' in text
+    assert "http://other.invalid/x" in text
+    assert "integrity" not in text
+    assert "<base" not in text
+    assert "Content-Security-Policy" not in text
+    assert 'var x = "<a href=/not/a/link>";' in text
+    assert '<!-- <a href="/nor/this"> -->' in text
+    assert 'href="#here"' in text
+    query = next(link for link in links(mirror.start).found if link.endswith("#part"))
+    assert (mirror.start.parent / unquote(query.partition("#")[0])).is_file()
+
+
+def test_the_encoding_is_declared_and_kept(mirror: MirrorReport) -> None:
+    assert mirror.start is not None
+    (page,) = (mirror.start.parent / "deep").iterdir()
+    content = page.read_bytes()
+    assert "Été".encode("latin-1") in content
+    assert b'<meta charset="windows-1252">' in content or b'<meta charset="iso-8859-1">' in content
+
+
+def test_a_second_export_writes_the_same(site: tuple[str, Workspace], mirror: MirrorReport, tmp_path: Path) -> None:
+    assert mirror.start is not None
+    again = export_mirror(site[1], "127.0.8.1", tmp_path)
+
+    def content(folder: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    assert content(again.folder) == content(mirror.folder)
+    with pytest.raises(UsageError, match=r"nothing of nobody\.example"):
+        export_mirror(site[1], "nobody.example", tmp_path)
+
+
+def test_a_browser_shows_it(mirror: MirrorReport) -> None:
+    """Chromium finds the style sheet's import, the images and the page behind a link, from the disk alone."""
+    chromium = require_program("chromium")
+    assert mirror.start is not None
+    probe = mirror.start.with_name("probe.html")
+    script = (
+        "<script>onload=()=>{document.title=[...document.images].map(i=>i.naturalWidth).join()+' '+document.styleSheets.length"
+        "+' '+getComputedStyle(document.body).backgroundImage.includes('body.png')}</script>"
+    )
+    probe.write_text(mirror.start.read_text() + script)
+    try:
+        call = [
+            chromium,
+            "--headless",
+            "--disable-gpu",
+            "--no-sandbox",
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--virtual-time-budget=3000",
+        ]
+        said = subprocess.run([*call, "--dump-dom", probe.as_uri()], capture_output=True, text=True, timeout=100, check=True)
+    finally:
+        probe.unlink()
+    assert "<title>1 1 true</title>" in said.stdout
+
+
+def test_a_real_site(tmp_path: Path) -> None:
+    """The Debian maintainers' guide: no link is broken that the site itself does not have broken."""
+    source = CACHE / "maint-guide"
+    if not source.is_dir():
+        pytest.skip("the sites are not laid out")
+    with nginx([Server("127.0.8.2", source, index="index.html", autoindex=True)]) as server:
+        collection = Collection.model_validate({**QUICK, "seeds": [f"http://127.0.8.2:{server.port}/"]})
+        crawl(CrawlOrder(str(tmp_path / "w"), parse_config("", overrides=("crawl.patience=0",)), collection, index=False))
+    report = export_mirror(Workspace.open(str(tmp_path / "w")), "127.0.8.2", tmp_path / "m")
+    assert report.start is not None
+    reached, wrong = broken(report.start)
+    assert wrong == []
+    served = sum(path.suffix == ".html" for path in source.rglob("*"))
+    assert report.pages >= served
+    assert reached >= served
+
+
+@pytest.mark.parametrize(
+    ("url", "media_type", "path"),
+    [
+        ("http://h/", "text/html", "h/index.html"),
+        ("http://h:81/a/", "text/html", "h_81/a/index.html"),
+        ("http://h/a", "text/html", "h/a.html"),
+        ("http://h/a.cgi", "text/html", "h/a.cgi.html"),
+        ("http://h/a.html", "image/png", "h/a.html.png"),
+        ("http://h/a.PNG", "image/png", "h/a.PNG"),
+        ("http://h/%D1%8F.html", "text/html", "h/я.html"),
+        ("http://h/x.tar.gz", "application/gzip", "h/x.tar.gz"),
+    ],
+)
+def test_names(url: str, media_type: str, path: str) -> None:
+    assert file_names([Named(url, media_type)]) == {url: path}
+
+
+def test_names_do_not_meet() -> None:
+    pages = [
+        Named(f"http://h/{name}", "text/html") for name in ("A", "a", "a.html", "a.html/b", "a?x", "a?X", "con", "x%2Fy", "x/y", "a%00")
+    ]
+    pages += [Named("https://h/a", "text/html"), Named("http://h/" + "l" * 400, "text/html"), Named("http://h/" + "l" * 401, "text/html")]
+    names = file_names(pages)
+    assert names == file_names(reversed(pages))
+    paths = [path.lower() for path in names.values()]
+    assert len(set(paths)) == len(pages)
+    folders = {path.rsplit("/", depth)[0] for path in paths for depth in range(1, path.count("/") + 1)}
+    assert not folders.intersection(paths)
+    assert all(len(part.encode()) <= 120 for path in paths for part in path.split("/"))
+    assert not any(set('<>:"\\|?*%#').intersection(path) for path in paths)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(["utf-8", "shift_jis", "utf-16", "nonsense", "gb18030"]))
+def test_rewriting_takes_any_bytes(body: bytes, charset: str) -> None:
+    for whole in (body, b"<a href='" + body, b"<style>" + body):
+        rewrite_html(whole, "http://h/", charset, lambda url: "x.html")
+        rewrite_css(whole, "http://h/", lambda url: "x.css")
+
+
+def test_no_time_is_lost_on_hostile_markup() -> None:
+    """Ten times as much takes about ten times as long; where a pattern goes back over what it has read, a hundred times."""
+
+    def seconds(times: int) -> float:
+        started = time.process_time()
+        for part, end in ((b"<a ", b""), (b"<a b='", b""), (b"<!--", b""), (b"<style>", b""), (b"<style>url(", b""), (b'<a b="', b">")):
+            body = part * times + end
+            rewrite_html(body, "http://h/", "utf-8", lambda url: None)
+            assert len(list(style.html_urls(body))) + len(list(style.image_sets(body))) <= times
+        return time.process_time() - started
+
+    assert seconds(20_000) < 40 * max(seconds(2_000), 0.02)
+
+
+def test_the_command(site: tuple[str, Workspace], tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "lycosa.cli.main", "-w", site[1].root, "export", "mirror", "127.0.8.1", str(tmp_path)]
+    said = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout.startswith("9 files, 3 of them pages")
