@@ -241,6 +241,8 @@ _PARTICLES = (
 
 
 def _without_particle(word: str) -> str:
+    if not word.endswith(_PARTICLES):
+        return word
     for particle in _PARTICLES:
         if word.endswith(particle) and len(word) - len(particle) >= 2:
             return word[: -len(particle)]

@@ -60,6 +60,8 @@ def light_stem(language: str) -> Callable[[str], str]:
 
     def stem(word: str) -> str:
         for endings in layers:
+            if not word.endswith(endings):  # one call for all of them
+                continue
             for ending in endings:
                 if word.endswith(ending):
                     kept = len(word) - len(ending)

@@ -1,0 +1,127 @@
+"""Tokens per CPU-second of each language's analyzer, beside plain ICU and plain tantivy in the same rounds.
+
+    python -m bench.analysis [--megabytes 1] [--rounds 3] [--check] [--json FILE]
+
+A token is a word of ICU's that holds a letter or digit (a character or syllable that an analyzer adds is not counted), so all columns
+count the same things. The texts are SIB-200 and the Declaration of Human Rights, in documents of about 4 KB, in turn until there are
+enough bytes. So `ours` is what an analyzer with a memo does once it knows the words, and `ours, new words` the other end: its first
+pass over texts that do not repeat. A crawl lies between the two, nearer the first. Native analyzers have no memo.
+
+Plain ICU: one WordBreaker over the document, nothing else. Plain tantivy: its simple tokenizer, lower case, and accents folded, by
+`TextAnalyzer.analyze`, which makes Python strings of the tokens; native analyzers are asked the same way here, though in the index
+tantivy's threads do their work without making strings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import tantivy
+from icu4py.breakers import WordBreaker
+
+from bench.measure import load_average, machine, table
+from lycosa.text.analyze import analyzer_for
+from lycosa.text.identify import LANGUAGES
+
+DATA = Path(os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+FLOORS = Path(__file__).with_name("floors.toml")
+DOCUMENT = 4_000  # bytes
+UNSPACED = ("zh", "ja", "lo", "my", "bo")  # whose words ICU or a rule must find; the bar of .6 M is for zh and ja
+SPACED = tuple(sorted(set(LANGUAGES) - {*UNSPACED, "ko"}))
+
+
+def sentences(language: str) -> list[str]:
+    rows = (DATA / "sib200" / f"{language}.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")[1:]
+    root = ElementTree.parse(DATA / "udhr27" / f"{language}.xml").getroot()
+    return [*(row.split("\t", 2)[2].strip() for row in rows), *(" ".join(text.split()) for text in root.itertext() if text.strip())]
+
+
+def documents(language: str, limit: int) -> tuple[list[str], int]:
+    """Documents of about 4 KB, `limit` bytes of them or more; and how many of them come before the texts repeat."""
+    once: list[str] = []
+    part: list[str] = []
+    length = 0
+    for sentence in sentences(language):
+        part.append(sentence)
+        length += len(sentence.encode())
+        if length >= DOCUMENT:
+            once.append("\n".join(part))
+            part, length = [], 0
+    total = sum(len(text.encode()) for text in once)
+    return once * max(1, -(-limit // total)), len(once)
+
+
+def words_in(language: str, texts: Sequence[str]) -> int:
+    return sum(any(map(str.isalnum, word)) for text in texts for word in WordBreaker(text, language))
+
+
+def seconds(work: Callable[[str], object], texts: Sequence[str]) -> float:
+    started = time.process_time()
+    for text in texts:
+        work(text)
+    return time.process_time() - started
+
+
+def measure(language: str, limit: int, rounds: int) -> dict[str, float]:
+    """Tokens per CPU-second by what makes them."""
+    texts, once = documents(language, limit)
+    words, new_words = words_in(language, texts), words_in(language, texts[:once])
+    plain = (
+        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+        .filter(tantivy.Filter.lowercase())
+        .filter(tantivy.Filter.ascii_fold())
+        .build()
+    )
+    analyzer = analyzer_for(language)
+    # A native analyzer's own work is done by tantivy's indexing threads; asked from Python it also makes the strings.
+    ours: Callable[[str], object] = analyzer.terms if analyzer.native else analyzer.joined
+    found: dict[str, list[float]] = {"ours": [], "tantivy": [], "icu": []}
+    fresh = seconds(ours, texts[:once])
+    for _ in range(rounds):
+        found["ours"].append(words / seconds(ours, texts))
+        found["tantivy"].append(words / seconds(plain.analyze, texts))
+        found["icu"].append(words / seconds(lambda text: list(WordBreaker(text, language)), texts))
+    return {name: statistics.median(values) for name, values in found.items()} | {"new_words": new_words / fresh}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabytes", type=float, default=1.0, help="of text in each language")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--languages", nargs="*", default=sorted(LANGUAGES))
+    parser.add_argument("--check", action="store_true", help="fail below the floors of bench/floors.toml")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = {language: measure(language, int(arguments.megabytes * 1e6), arguments.rounds) for language in arguments.languages}
+    names = ("ours", "new_words", "tantivy", "icu")
+    rows = [[language, analyzer_for(language).name, *(f"{found[name] / 1e6:.2f}" for name in names)] for language, found in results.items()]
+    print(table(["language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU"], rows))
+    print(f"million tokens per CPU-second, {arguments.megabytes} MB a language; {machine()}, load {load_average()}")
+    spaced = [found["ours"] / 1e6 for language, found in results.items() if language in SPACED]
+    summary = {
+        "spaced": statistics.geometric_mean(spaced) if spaced else 0.0,
+        "zh_ja": min((found["ours"] / 1e6 for language, found in results.items() if language in ("zh", "ja")), default=0.0),
+    }
+    print(", ".join(f"{name} {value:.2f}" for name, value in summary.items()))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"languages": results, "summary": summary}, indent=2) + "\n", encoding="utf-8")
+    if arguments.check:
+        floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["analysis"]
+        missed = [name for name, value in summary.items() if value < floors[name]]
+        for name in missed:
+            print(f"{name} is {summary[name]:.2f}, its floor {floors[name]}", file=sys.stderr)
+        return 1 if missed else 0
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
