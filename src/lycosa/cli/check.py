@@ -23,7 +23,7 @@ def command(
 
     report = verify(Workspace.open(workspace_root(context, workspace)), deep=deep)
     if json_output:
-        print_json(asdict(report))
+        print_json({**asdict(report), "counts": dict(report.counts)})  # asdict makes another Counter of a Counter
     else:
         for finding in report.findings:
             print(f"{finding.severity}: {finding.where}: {finding.what}; {finding.remedy}")

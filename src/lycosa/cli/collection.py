@@ -53,7 +53,7 @@ def copy(
 
     report = copy_to(workspace_root(context, workspace), name, target)
     if json_output:
-        print_json(asdict(report))
+        print_json({**asdict(report), "rows": dict(report.rows)})  # asdict makes another Counter of a Counter
         return
     print(f"{counts(report.rows)} rows; {report.exchanges:,} archived exchanges, {format_size(report.bytes)}")
     print(f"now: lycosa -w {target} index")
@@ -75,7 +75,7 @@ def purge(
     root = workspace_root(context, workspace)
     report = purge_one(root, name, load_config(context, root, overrides))
     if json_output:
-        print_json(asdict(report))
+        print_json({**asdict(report), "rows": dict(report.rows)})  # asdict makes another Counter of a Counter
     else:
         removed = counts(report.rows) or "no rows"
         print(f"deleted: {removed}; {report.records:,} archived records; {format_size(report.bytes_deleted)} in all")
