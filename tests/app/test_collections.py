@@ -44,7 +44,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("two", Web(PLAN), "host", None),
         ("three", Web(WebPlan(seed=9, hosts=2, pages=20, traps=0)), "host", 5),
     ):
-        collection = Collection(name=name, scope=scope, delay=0, courtesy_factor=0.0, max_pages=most)  # type: ignore[arg-type]
+        collection = Collection(name=name, scope=scope, delay=0, courtesy_factor=0.0, max_pages=most)
         order = CrawlOrder(str(root), CONFIG, collection, tuple(web.seeds()), index=False)
         crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, CONFIG.fetch))
     return root
