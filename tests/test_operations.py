@@ -1,4 +1,4 @@
-"""The recipes of docs/operations.md do what they say: a backup of a workspace that is worked at that moment can be restored and gone on with."""
+"""The recipes of docs/operations.md do what they say: a backup of a workspace that is worked meanwhile can be restored and gone on with."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ Only the owner of the partitions calls this, after its claim and before it repla
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -65,9 +64,9 @@ def load(ledger: Ledger, tables: LiveTables, path: Callable[[str], str]) -> Resu
         assignment.known.load(_known(frames, name, ledger.progress.states))
         urls += len(assignment.known)
         assignment.pages = tables.state.counters[f"pages.{name}"]
-        assignment.suspects = tables.state.counters[f"suspects.{name}"]  # of all workers; of what is left each has its share
-        left = max(FREE_SUSPECTS - assignment.suspects, 0)
-        assignment.free_suspects = assignment.suspects + math.ceil(left * territory.share)
+        # What all workers have used up to now. Each may then use the rest: shared out, a site would get less the more workers there are.
+        assignment.suspects = tables.state.counters[f"suspects.{name}"]
+        assignment.free_suspects = FREE_SUSPECTS
         frames = shelves.urls.live(("state", "depth"))  # a pass for each collection: the keys of one at a time are in memory
     ledger.budgets.load()
     return Resumed(urls, len(ledger.reserve.directory))

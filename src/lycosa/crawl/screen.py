@@ -23,7 +23,7 @@ from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session
 
 FREE_SUSPECTS = 200
-"""So many URLs of a collection that look like a trap are fetched all the same, on hosts that the operator named: a small site may
+"""So many URLs of a collection that look like a trap a worker fetches all the same, on hosts that the operator named: a small site may
 say the same on every page, and an endless one costs no more than this. Hosts that were only linked to get what their pages earn."""
 
 PUT_OFF_MS = 7 * 86_400_000
