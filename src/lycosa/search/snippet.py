@@ -60,12 +60,13 @@ class Highlighter:
         self._terms = {term for unit in self._units for term in unit.phrase}
         self._known: dict[str, bool] = {}
         self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
-        surfaces = sorted({unit.surface for unit in self._units if unit.surface}, key=len, reverse=True)
+        self._one_script = simplified if analyzer.language == "zh" else str
+        surfaces = sorted({self._one_script(unit.surface) for unit in self._units if unit.surface}, key=len, reverse=True)
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
         self._begin = _begin(self._terms) if analyzer.name not in _CHANGES_BEGINNINGS else None
-        self._by_surface = {unit.surface.casefold(): number for number, unit in enumerate(self._units)}
+        self._by_surface = {self._one_script(unit.surface).casefold(): number for number, unit in enumerate(self._units)}
 
     def snippet(self, texts: Iterable[str], fallback: str = "") -> Snippet:
         """The best piece of the first text that holds a match; without any, the beginning of `fallback` or of the first text."""
@@ -103,7 +104,7 @@ class Highlighter:
         assert self._surfaces is not None
         return [
             Match(match.start(), match.end(), self._by_surface.get(match[0].casefold(), 0))
-            for match in self._surfaces.finditer(simplified(text) if self._analyzer.language == "zh" else text)
+            for match in self._surfaces.finditer(self._one_script(text))
         ]
 
     def _by_terms(self, text: str) -> list[Match]:
@@ -121,7 +122,11 @@ class Highlighter:
             if known[chunk]:
                 parts = self._parts(chunk)
                 words += [
-                    (place + start, place + end, term) for place in _places(text, chunk) for start, end, terms in parts for term in terms
+                    (place + start, place + end, term)
+                    for place in _places(text, chunk)
+                    for start, end, terms in parts
+                    for term in terms
+                    if term in self._terms
                 ]
         words.sort(key=itemgetter(0))  # stable: several terms of one word keep their order
         return self._runs(text, words)

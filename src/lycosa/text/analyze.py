@@ -131,7 +131,7 @@ def analyzer_for(language: str) -> Analyzer:
     language = language if language.isascii() and language.isalpha() and len(language) <= 3 else GENERIC
     version = f"{ANALYSIS_VERSION}/ICU {icu4py.icu_version}/Snowball {Stemmer.version()}"
     if language == "zh":
-        return PartsAnalyzer(language, characters_of, name="characters", version=version, prepare=han.simplified)
+        return PartsAnalyzer(language, characters_of, name="characters", version=version, prepare=han.simplified, in_place=True)
     if language == "ja":
         return PartsAnalyzer(language, characters_of, name="characters", version=version)
     if language == "my":

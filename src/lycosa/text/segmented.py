@@ -21,6 +21,7 @@ MEMO_WORDS = 10_000
 
 _SURELY_SHORT = fold.LONGEST_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
 
+_TIBETAN = "\u0f00"
 SEGMENTED = "words"
 """The field set that all segmented languages share; each native language has one of its own."""
 
@@ -121,13 +122,16 @@ class PartsAnalyzer(SegmentedAnalyzer):
         name: str,
         version: str,
         prepare: Callable[[str], str] | None = None,
+        in_place: bool = False,
     ) -> None:
+        """`in_place`: what `prepare` gives stands for the text character by character."""
         super().__init__(language, _same, name=name, version=version, prepare=prepare)
         self._parts = parts
+        self._in_place = in_place
         self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}  # ICU word -> its parts; -> the words in it
 
     def joined(self, text: str) -> str:
-        surfaces = list(WordBreaker(clean(self.prepare(text)), self.language))
+        surfaces = self._surfaces(text)
         if len(self._streams[0]) > MEMO_CHUNKS:
             self._streams = {}, {}  # new ones: another thread may be reading the old
         parts, words = self._streams
@@ -139,64 +143,67 @@ class PartsAnalyzer(SegmentedAnalyzer):
         return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, surfaces))))
 
     def units(self, text: str) -> list[Unit]:
-        return [unit for surface in WordBreaker(clean(self.prepare(text)), self.language) for unit in self._units_of(surface)]
+        return [unit for surface in self._surfaces(text) for unit in self._units_of(surface)]
+
+    def _surfaces(self, text: str) -> list[str]:
+        """ICU's words of the prepared text; as they are written, where its characters stand for those of the text."""
+        ready = clean(self.prepare(text))
+        words = list(WordBreaker(ready, self.language))
+        if not self._in_place or (written := clean(fold.with_names(text))) == ready:
+            return words
+        ends = list(itertools.accumulate(map(len, words)))
+        return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def _units_of(self, surface: str) -> Iterable[Unit]:
+        """The parts are of the prepared word, the word is as written: pages in the script of the query come first."""
         for term in self._word(surface):
             if term.isascii():
                 yield Unit((term,), "", surface)
             else:
-                parts = self._parts(term)
+                parts = self._parts(self.prepare(term))
                 yield Unit(tuple(parts), term if len(parts) > 1 else "", surface)
 
 
-class AccentAnalyzer(SegmentedAnalyzer):
-    """Vietnamese: the words without accents in order, then those with accents; who types them gets pages with them first."""
+class TwoStreamAnalyzer(SegmentedAnalyzer):
+    """Spaced scripts whose words give two terms: first all the plain ones, in order, then the others."""
 
-    def __init__(self, language: str, accented: Callable[[str], str], *, name: str, version: str) -> None:
-        super().__init__(language, _same, name=name, version=version)
-        self._accented = accented
-        self._pairs: dict[str, tuple[str, str]] = {}  # chunk between spaces -> its plain terms, its accented terms
+    def __init__(self, language: str, change: Callable[[str], str], *, name: str, version: str) -> None:
+        super().__init__(language, change, name=name, version=version)
+        self._pairs: dict[str, tuple[str, str]] = {}  # chunk between spaces -> its terms of the first stream, of the second
 
     def joined(self, text: str) -> str:
         if len(self._pairs) > MEMO_CHUNKS:
-            self._pairs = {}
+            self._pairs = {}  # a new one: another thread may be reading the old
         known = self._pairs
         chunks = clean(self.prepare(text)).split()
         for chunk in set(chunks).difference(known):
             units = self._units_of(chunk)
             known[chunk] = " ".join(unit.phrase[0] for unit in units), " ".join(unit.word for unit in units if unit.word)
         found = list(map(known.__getitem__, chunks))
-        return " ".join(itertools.chain((plain for plain, _ in found if plain), (accented for _, accented in found if accented)))
+        return " ".join(itertools.chain((first for first, _ in found if first), (second for _, second in found if second)))
 
     def units(self, text: str) -> list[Unit]:
         return [unit for chunk in text.split() for unit in self._units_of(clean(self.prepare(chunk)))]
+
+    def _units_of(self, chunk: str) -> list[Unit]:
+        raise NotImplementedError
+
+
+class AccentAnalyzer(TwoStreamAnalyzer):
+    """Vietnamese: the words without accents, then those with accents; who types them gets pages with them first."""
 
     def _units_of(self, chunk: str) -> list[Unit]:
         found = []
         for piece in fold.pieces(fold.plain(chunk)):
             term = fold.without_accents(piece)
             if term and len(term.encode()) <= fold.LONGEST_TERM_BYTES:
-                accented = "" if piece.isascii() else self._accented(piece)
+                accented = "" if piece.isascii() else self._stem(piece)
                 found.append(Unit((term,), accented if accented != term else "", piece))
         return found
 
 
-class SyllableAnalyzer(SegmentedAnalyzer):
-    """Tibetan: the syllables between tshegs in order, then each with its neighbour; most words have two."""
-
-    def joined(self, text: str) -> str:
-        chunks = clean(self.prepare(text)).split()
-        if len(self._memo) > MEMO_CHUNKS:
-            self._memo = {}
-        memo = self._memo
-        for chunk in set(chunks).difference(memo):
-            units = self._units_of(chunk)
-            memo[chunk] = " ".join([*(unit.phrase[0] for unit in units), *(unit.word for unit in units if unit.word)])
-        return " ".join(filter(None, map(memo.__getitem__, chunks)))
-
-    def units(self, text: str) -> list[Unit]:
-        return [unit for chunk in text.split() for unit in self._units_of(clean(self.prepare(chunk)))]
+class SyllableAnalyzer(TwoStreamAnalyzer):
+    """Tibetan: the syllables between tshegs, then each with its neighbour; most words have two."""
 
     def _units_of(self, chunk: str) -> list[Unit]:
         syllables = [
@@ -205,7 +212,7 @@ class SyllableAnalyzer(SegmentedAnalyzer):
             if (term := fold.without_accents(self._stem(piece))) and len(term.encode()) <= fold.LONGEST_TERM_BYTES
         ]
         pairs = [
-            f"{first}{second}" if first >= "\u0f00" and second >= "\u0f00" else ""
+            f"{first}{second}" if first >= _TIBETAN and second >= _TIBETAN else ""
             for (first, _), (second, _) in itertools.pairwise(syllables)
         ]
         return [Unit((term,), pair, piece) for (term, piece), pair in zip(syllables, [*pairs, ""], strict=False)]
