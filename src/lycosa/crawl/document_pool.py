@@ -25,8 +25,9 @@ _DOCUMENTS_A_CHILD = 500  # then a new one: libraries leak, and what an earlier 
 _STARTS = 3  # of children that die before they are ready, after which a document is given up
 _IDLE_S = 60.0  # a child holds some 100 MB
 _START_S = 120.0  # to start a child, on a machine with other work
-_TIMEOUT_SIGNALS = frozenset({signal.SIGXCPU, signal.SIGALRM})
-_MEMORY_SHARE = 0.5  # of the limit from which a death is put down to it: address space is used up before its pages are
+_FAULT_OF = {signal.SIGXCPU: FAULT_TIMEOUT, signal.SIGALRM: FAULT_TIMEOUT, signal.SIGABRT: FAULT_MEMORY}
+"""What a child that died of a signal died of. Libraries in C++ and Rust abort when there is no memory left."""
+
 _LIMITED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS")
 
 
@@ -211,21 +212,16 @@ class DocumentPool:
     def _lose(self, child: _Child, fault: str) -> None:
         """End a child; its document is a page with a fault. `fault`: "" asks how the child died."""
         exchange = child.exchange
-        died_of, peak = self._end(child)
+        died_of = self._end(child)
         if exchange is None:
             self._failed_starts += not child.ready
             if self._failed_starts < _STARTS or not self._waiting:
                 return
             exchange, self._failed_starts = self._waiting.popleft(), 0  # else it would be tried for ever
-        if not fault:
-            if died_of in _TIMEOUT_SIGNALS:
-                fault = FAULT_TIMEOUT
-            else:
-                fault = FAULT_MEMORY if peak > self.limits.memory * _MEMORY_SHARE else FAULT_BROKEN
-        self._ended.append((exchange, Understood(Page(size=len(exchange.body), faults=[fault]))))
+        self._ended.append((exchange, Understood(Page(size=len(exchange.body), faults=[fault or _FAULT_OF.get(died_of, FAULT_BROKEN)]))))
 
-    def _end(self, child: _Child) -> tuple[int, int]:
-        """Kill a child and wait for it: the signal it died of, and its peak memory in bytes."""
+    def _end(self, child: _Child) -> int:
+        """Kill a child and wait for it; gives the signal that it died of."""
         self._children.remove(child)
         if self._selector is not None:
             self._selector.unregister(child.channel)
@@ -235,10 +231,4 @@ class DocumentPool:
             child.reply_file = -1
         child.exchange = None
         child.process.kill()
-        try:
-            _, status, usage = os.wait4(child.process.pid, 0)
-        except ChildProcessError:
-            child.process.returncode = -signal.SIGKILL
-            return signal.SIGKILL, 0
-        child.process.returncode = os.waitstatus_to_exitcode(status)
-        return max(-child.process.returncode, 0), usage.ru_maxrss * 1024
+        return max(-child.process.wait(), 0)

@@ -1,0 +1,160 @@
+"""Documents in a crawl: read beside it, found by their words; what kills, hangs or fills its reader costs that file only."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.records import Exchange
+from lycosa.crawl.document_pool import DocumentLimits, DocumentPool
+from lycosa.crawl.document_wire import BadReply, decode_reply, encode_reply
+from lycosa.crawl.documents import Documents
+from lycosa.crawl.understand import Reader
+from lycosa.fetch.decode import parse_head
+from lycosa.page.documents.kinds import kind_of
+from lycosa.page.documents.parse import parse_document
+from tests.page.made import MADE, docx, pdf
+from tests.servers.nginx import Server, nginx
+
+LONG = docx("<w:p><w:r><w:t>some words</w:t></w:r></w:p>" + "<w:b/>" * 10_000_000)  # some seconds of work
+VAST = docx("<w:p><w:r><w:t>" + "ы\t" * 20_000_000 + "</w:t></w:r></w:p>")  # a paragraph of 20 million words
+
+
+def _exchange(body: bytes, *, url: str = "http://h/d", head: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> Exchange:
+    return Exchange(url, "page", 1_700_000_000_000, 1, response_head=head, body=body, status=200)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[DocumentPool]:
+    pool = DocumentPool(DocumentLimits(processes=1, timeout_ms=1_000, memory=400 * 2**20))
+    yield pool
+    pool.close()
+
+
+@pytest.mark.parametrize("form", MADE)
+def test_a_child_reads_as_this_process_does(pool: DocumentPool, form: str) -> None:
+    payload = MADE[form]()
+    kind = kind_of(payload)
+    assert kind is not None
+    understood = pool.read(_exchange(payload))
+    assert understood.page == parse_document(payload, kind, url="http://h/d")
+    assert understood.error == ""
+
+
+@pytest.mark.parametrize(("body", "fault"), [(LONG, "document_timeout"), (VAST, "document_memory"), (docx()[:-200], "document_broken")])
+def test_a_hostile_file_costs_that_file_only(pool: DocumentPool, body: bytes, fault: str) -> None:
+    understood = pool.read(_exchange(body))
+    assert understood.page is not None
+    assert fault in understood.page.faults
+    after = pool.read(_exchange(docx()))
+    assert after.page is not None
+    assert (after.page.faults, after.page.headline) == ([], "Wolf spiders")
+
+
+def test_a_child_that_is_killed_costs_its_document_only(pool: DocumentPool) -> None:
+    pool.read(_exchange(docx()))
+    pool.begin(_exchange(LONG, url="http://h/long"))
+    pool.begin(_exchange(docx(), url="http://h/next"))
+    pool._children[0].process.kill()
+    ended = {}
+    while pool.pending:
+        ended.update({exchange.url: understood.page for exchange, understood in pool.wait(1_000)})
+    assert ended["http://h/long"] is not None
+    assert ended["http://h/long"].faults == ["document_broken"]
+    assert ended["http://h/next"] is not None
+    assert ended["http://h/next"].headline == "Wolf spiders"
+
+
+def test_what_is_given_up_comes_back(pool: DocumentPool) -> None:
+    pool.begin(_exchange(LONG, url="http://h/1"))
+    pool.begin(_exchange(LONG, url="http://h/2"))
+    assert {exchange.url for exchange in pool.stop()} == {"http://h/1", "http://h/2"}
+    assert pool.pending == 0
+
+
+def test_a_reply_that_is_no_page_is_refused() -> None:
+    good = json.loads(encode_reply(parse_document(docx(), kind_of(docx()), url="http://h/"), "", False))  # type: ignore[arg-type]
+    assert decode_reply(json.dumps(good).encode())[0] is not None
+    for change in ({"text": 1}, {"links": [["http://h/", 1, "", "a", 0]]}, {"size": -1}, {"evil": 1}, {"faults": "x"}, {"title": "\ud800"}):
+        with pytest.raises(BadReply):
+            decode_reply(json.dumps({**good, "page": {**good["page"], **change}}).encode())
+    for junk in (b"", b"{}", b"[]", b"\x80\x04N.", b"[" * 100_000):
+        with pytest.raises(BadReply):
+            decode_reply(junk)
+
+
+@pytest.mark.parametrize("content_type", ["application/octet-stream", "text/html", "text/plain", "application/msword", ""])
+def test_bytes_decide_whatever_the_server_says(pool: DocumentPool, content_type: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode()
+    with closing(Documents(pool.limits)) as documents:
+        documents.pool = pool
+        reader = Reader(1 << 24, "lycosa", documents)
+        page = reader(_exchange(pdf(b"They hunt at night."), head=head), parse_head(head)).page
+        assert page is not None
+        assert page.text == "They hunt at night."
+        html = b"<!doctype html><title>No such file</title><p>Sorry."
+        assert not documents.wants(_exchange(html, head=head))
+        documents.pool = DocumentPool(pool.limits)
+
+
+def _damaged(payload: bytes, chance: random.Random) -> bytes:
+    if chance.random() < 0.5:
+        return payload[: chance.randrange(1, len(payload))]
+    damaged = bytearray(payload)
+    for _ in range(chance.choice((1, 5, 30))):
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+    return bytes(damaged)
+
+
+def _survive(pool: DocumentPool, make: Callable[[], bytes], number: int) -> None:
+    chance = random.Random(number)
+    payload = make()
+    for _ in range(number):
+        understood = pool.read(_exchange(_damaged(payload, chance)))
+        assert understood.page is None or not {"document_timeout", "document_memory"} & set(understood.page.faults)
+
+
+@pytest.mark.parametrize("form", MADE)
+def test_damaged_documents(pool: DocumentPool, form: str) -> None:
+    _survive(pool, MADE[form], 20)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("form", MADE)
+def test_many_damaged_documents(pool: DocumentPool, form: str) -> None:
+    _survive(pool, MADE[form], 2_000)
+
+
+def test_a_word_inside_each_kind_is_found(tmp_path: Path) -> None:
+    """nginx serves one file of each kind; `lycosa crawl`, then `lycosa search`."""
+    root, workspace = tmp_path / "root", tmp_path / "workspace"
+    root.mkdir()
+    for form, make in MADE.items():
+        (root / f"d.{form}").write_bytes(make())
+    (root / "nameless").write_bytes(MADE["docx"]())
+    (root / "hostile.docx").write_bytes(LONG)
+    names = [*(f"d.{form}" for form in MADE), "nameless", "hostile.docx"]
+    (root / "index.html").write_text("<title>All</title>" + "".join(f"<a href='{name}'>{name}</a>" for name in names))
+    with nginx([Server("127.0.0.1", root)]) as served:
+        limits = ["--set", "crawl.document_timeout=1s", "--set", "crawl.patience=1s"]
+        _lycosa(workspace, "crawl", f"http://127.0.0.1:{served.port}/", "--delay", "0s", *limits)
+    hits = json.loads(_lycosa(workspace, "search", "hunt night", "--json", "-n", "50"))["hits"]
+    assert {hit["url"].rpartition("/")[2] for hit in hits} == {name for name in names if name != "hostile.docx"}
+    rows = json.loads(_lycosa(workspace, "sql", "select url, faults from pages", "--json"))
+    faults = {row["url"].rpartition("/")[2]: row["faults"] for row in rows}
+    assert faults["hostile.docx"] == ["document_timeout"]
+    assert all(not each for name, each in faults.items() if name != "hostile.docx")
+
+
+def _lycosa(workspace: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), *arguments]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert said.returncode == 0, said.stderr
+    return said.stdout
