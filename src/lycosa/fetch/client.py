@@ -27,6 +27,7 @@ from lycosa.fetch.connect_to import parse_connect_to
 from lycosa.fetch.decode import parse_head
 from lycosa.fetch.driver import Driver, monotonic_ms
 from lycosa.fetch.fields import default_fields, field_lines, head_end
+from lycosa.fetch.file_transfer import FileTransfer, split_file_url
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.handle import authorities_file, new_handle
 from lycosa.fetch.transfer import Transfer, split_url
@@ -60,6 +61,7 @@ class CurlFetcher:
         self._running: dict[Any, Transfer] = {}  # by easy handle, oldest first
         self._finished: list[Exchange] = []
         self._free: list[Transfer] = []
+        self._controls: dict[str, str] = {}  # of FTP servers: where their control connections lead
         self._driver = Driver(settings.connections)
 
     @property
@@ -70,10 +72,15 @@ class CurlFetcher:
     def start(self, request: Request) -> None:
         """Begin an exchange; what becomes of it comes from `wait`, even if it cannot be begun. Hot path."""
         url = split_url(request.url)
+        if url is None and self._settings.other_schemes and (file_url := split_file_url(request.url)) is not None:
+            self._start_file(request, file_url)
+            return
         if url is None:
             known = request.url.startswith(("http://", "https://"))
             self._not_started(
-                request, FetchError.INTERNAL if known else FetchError.UNSUPPORTED_SCHEME, "not a normalised http or https URL"
+                request,
+                FetchError.INTERNAL if known else FetchError.UNSUPPORTED_SCHEME,
+                "not a normalised http or https URL",
             )
             return
         transfer = self._free.pop() if self._free else self._new_transfer()
@@ -93,6 +100,16 @@ class CurlFetcher:
         transfer.started_ms = monotonic_ms()
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.REQUEST_TARGET, transfer.target())
+        self._running[curl] = transfer
+        self._driver.add(curl)
+
+    def _start_file(self, request: Request, url: re.Match[str]) -> None:
+        curl = new_handle(self._settings, self._authorities)
+        transfer = FileTransfer(curl, self._guard, self._detours, self._settings, url, self._controls)
+        transfer.request = request
+        transfer.started_at = self._clock.now_ms()
+        transfer.started_ms = monotonic_ms()
+        curl.setopt(pycurl.URL, request.url)
         self._running[curl] = transfer
         self._driver.add(curl)
 
@@ -191,6 +208,8 @@ class CurlFetcher:
             self._finish(transfer, transfer.final_head(), "", "", "unspecified")
         elif transfer.cut:
             self._finish(transfer, transfer.final_head(), "", "", "length")
+        elif isinstance(transfer, FileTransfer) and (head := transfer.refusal(code)) is not None:
+            self._finish(transfer, head, "", text, "")
         else:
             self._end(transfer, self._why(transfer, code, text), text or f"libcurl error {code}", "disconnect")
 
@@ -214,7 +233,7 @@ class CurlFetcher:
     def _end(self, transfer: Transfer, error: FetchError, text: str, truncated: str) -> None:
         """Give back an exchange that failed, with what came of it: a head only if it was whole."""
         head = b"" if error in _NO_HEAD else transfer.final_head()
-        if not _STATUS.match(head):
+        if not _STATUS.match(head) or (isinstance(transfer, FileTransfer) and not transfer.body):
             head = b""
         self._finish(transfer, head, error.value, text, truncated if head else "")
 
@@ -223,6 +242,8 @@ class CurlFetcher:
         match = _STATUS.match(head)
         body = transfer.body
         sent = not error or transfer.sent_ms > 0
+        is_file = isinstance(transfer, FileTransfer)
+        protocol = transfer.protocol if isinstance(transfer, FileTransfer) else _PROTOCOLS.get(curl.getinfo(pycurl.INFO_HTTP_VERSION), "")
         self._finished.append(
             Exchange(
                 url=transfer.request.url,
@@ -230,7 +251,7 @@ class CurlFetcher:
                 started_at=transfer.started_at,
                 duration_ms=monotonic_ms() - transfer.started_ms,
                 ip=curl.getinfo(pycurl.PRIMARY_IP) if sent else transfer.refused,
-                protocol=_PROTOCOLS.get(curl.getinfo(pycurl.INFO_HTTP_VERSION), "") if sent else "",
+                protocol=protocol if sent else "",
                 request_head=transfer.request_head() if sent else b"",
                 response_head=head,
                 body=(body[0] if len(body) == 1 else b"".join(body)) if head else b"",
@@ -245,6 +266,9 @@ class CurlFetcher:
         )
         del self._running[curl]
         self._driver.remove(curl)
+        if is_file:
+            curl.close()
+            return
         transfer.reset()
         self._free.append(transfer)
 

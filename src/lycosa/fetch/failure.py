@@ -26,10 +26,19 @@ CURL_ERRORS: dict[int, FetchError] = {
     6: FetchError.DNS,  # COULDNT_RESOLVE_HOST
     7: FetchError.CONNECT,  # COULDNT_CONNECT; refused and guarded are told apart by `connect_error`
     8: FetchError.BAD_HTTP,  # WEIRD_SERVER_REPLY
+    10: FetchError.CONNECT,  # FTP_ACCEPT_FAILED: active mode is not used
+    11: FetchError.BAD_HTTP,  # FTP_WEIRD_PASS_REPLY
+    12: FetchError.CONNECT_TIMEOUT,  # FTP_ACCEPT_TIMEOUT
+    13: FetchError.BAD_HTTP,  # FTP_WEIRD_PASV_REPLY
+    14: FetchError.BAD_HTTP,  # FTP_WEIRD_227_FORMAT
+    15: FetchError.DNS,  # FTP_CANT_GET_HOST
     16: FetchError.HTTP2,  # HTTP2: framing
     18: FetchError.INCOMPLETE,  # PARTIAL_FILE: shorter than Content-Length, or no last chunk
+    17: FetchError.BAD_HTTP,  # FTP_COULDNT_SET_TYPE
     22: FetchError.BAD_HTTP,  # HTTP_RETURNED_ERROR: not asked for
     28: FetchError.CONNECT_TIMEOUT,  # OPERATION_TIMEDOUT: the only limit that libcurl watches for us is that of connecting
+    30: FetchError.BAD_HTTP,  # FTP_PORT_FAILED
+    31: FetchError.INCOMPLETE,  # FTP_COULDNT_USE_REST
     35: FetchError.TLS,  # SSL_CONNECT_ERROR
     43: FetchError.INTERNAL,  # BAD_FUNCTION_ARGUMENT
     47: FetchError.BAD_REDIRECT,  # TOO_MANY_REDIRECTS: libcurl follows none

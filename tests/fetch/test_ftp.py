@@ -1,0 +1,116 @@
+"""Files over FTP, and gopher, from real servers on loopback; and what a URL or a server could abuse them for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.errors import FetchError
+from lycosa.core.records import Request
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.decode import parse_head
+from lycosa.fetch.file_transfer import FTP_LISTING, GOPHER_MENU, split_file_url
+from tests.fetch import fetching
+from tests.fetch.fetching import fetch, run
+from tests.servers.ftp import ftp, lying_ftp
+from tests.servers.gopher import gopher
+
+LOCAL = "127.0.0.1"
+
+
+def open_fetcher(allowed: list[tuple[str, int]], **changes: object) -> CurlFetcher:
+    return fetching.open_fetcher(allowed, other_schemes=True, **changes)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "pub" / "a b").mkdir(parents=True)
+    (tmp_path / "pub" / "read me.txt").write_text("Words in a file.\n")
+    (tmp_path / "pub" / "large.bin").write_bytes(bytes(300_000))
+    return tmp_path
+
+
+def test_files_and_listings(files: Path) -> None:
+    with ftp(files) as port, open_fetcher([(LOCAL, port)], max_body="100000B") as fetcher:
+        start = f"ftp://{LOCAL}:{port}/"
+        requests = [Request(start + path) for path in ("", "pub/", "pub/read%20me.txt", "pub/large.bin", "none.txt", "none/")]
+        found = {exchange.url.removeprefix(start): exchange for exchange in run(fetcher, requests, 1)}
+        text = found["pub/read%20me.txt"]
+        assert (text.status, text.error, text.body, text.protocol, text.ip) == (200, "", b"Words in a file.\n", "ftp", LOCAL)
+        assert parse_head(text.response_head).get("content-type") == "text/plain"
+        assert not text.request_head
+        for path, name in (("", b"pub"), ("pub/", b"read me.txt")):
+            assert parse_head(found[path].response_head).get("content-type") == FTP_LISTING
+            assert name in found[path].body
+        assert (len(found["pub/large.bin"].body), found["pub/large.bin"].truncated) == (100_000, "length")
+        assert [found[path].status for path in ("none.txt", "none/")] == [404, 404]
+        assert fetch(fetcher, start).status == 200  # and again, after failures
+
+
+def test_an_unwanted_type_is_not_read(files: Path) -> None:
+    with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
+        (exchange,) = run(
+            fetcher, [Request(f"ftp://{LOCAL}:{port}/pub/large.bin", unwanted=lambda kind: kind == "application/octet-stream")]
+        )
+        assert (exchange.status, exchange.truncated, exchange.body) == (200, "unspecified", b"")
+
+
+def test_data_comes_from_where_the_control_connection_leads() -> None:
+    """A server that names another machine for its data (an inner one, say) is not believed."""
+    for named in ("10.0.0.1", "127.0.0.1", "192.0.2.1"):
+        with lying_ftp(named) as port, open_fetcher([(LOCAL, port)]) as fetcher:
+            exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/a.txt")
+            assert (exchange.body, exchange.ip, exchange.error) == (b"the text", LOCAL, "")
+
+
+def test_private_addresses_are_refused(files: Path) -> None:
+    with ftp(files) as port, open_fetcher([]) as fetcher:
+        for scheme in ("ftp", "gopher"):
+            exchange = fetch(fetcher, f"{scheme}://{LOCAL}:{port}/")
+            assert (exchange.error, exchange.status, exchange.body) == (FetchError.ADDRESS_REFUSED, 0, b"")
+
+
+def test_nobody_there() -> None:
+    with open_fetcher([(LOCAL, 1999)]) as fetcher:
+        assert fetch(fetcher, f"ftp://{LOCAL}:1999/").error == FetchError.CONNECT_REFUSED
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("ftp://h.example/", True),
+        ("ftp://h.example:2121/a/b", True),
+        ("gopher://h.example/1/menu", True),
+        ("gopher://h.example:25/_HELO", False),  # a mail server
+        ("gopher://h.example/_a%0d%0aDATA", False),  # commands of another protocol
+        ("ftp://h.example/a%0ADELE%20b", False),
+        ("ftp://h.example:22/", False),
+        ("ftp://h.example:99999/", False),
+        ("ftp://me@h.example/", False),
+        ("file:///etc/passwd", False),
+        ("dict://h.example/", False),
+    ],
+)
+def test_what_may_be_asked(url: str, allowed: bool) -> None:
+    assert (split_file_url(url) is not None) == allowed
+    if not allowed:
+        with open_fetcher([]) as fetcher:
+            assert fetch(fetcher, url).error == FetchError.UNSUPPORTED_SCHEME
+
+
+def test_only_where_it_is_wanted(files: Path) -> None:
+    with ftp(files) as port, fetching.open_fetcher([(LOCAL, port)]) as fetcher:
+        assert fetch(fetcher, f"ftp://{LOCAL}:{port}/").error == FetchError.UNSUPPORTED_SCHEME
+
+
+def test_gopher() -> None:
+    menu = b"0About moths\t/about.txt\tlocalhost\t70\r\n1More\t/more\tlocalhost\t70\r\n.\r\n"
+    with gopher({"": menu, "/about.txt": b"Moths fly at night.\r\n.\r\n"}) as (port, asked), open_fetcher([(LOCAL, port)]) as fetcher:
+        home = fetch(fetcher, f"gopher://{LOCAL}:{port}/")
+        text = fetch(fetcher, f"gopher://{LOCAL}:{port}/0/about.txt")
+        assert (home.status, home.body, home.protocol) == (200, menu, "gopher")
+        assert parse_head(home.response_head).get("content-type") == GOPHER_MENU
+        assert text.body.startswith(b"Moths fly")
+        assert parse_head(text.response_head).get("content-type") == "text/plain"
+        assert asked == ["", "/about.txt"]
