@@ -18,6 +18,8 @@ import pytest
 from lxml import etree
 from warcio.archiveiterator import ArchiveIterator
 
+from lycosa.app.excluding import exclude_and_purge
+from lycosa.core.config import parse_config
 from lycosa.core.errors import WorkError
 from lycosa.export.editions import LibrarySelection
 from lycosa.export.formats import FORMATS
@@ -191,6 +193,17 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert current_duplicates(workspace).select("collection", "url", "canonical_of").rows() == [("default", copy, kept)]
     export(workspace, tmp_path / "after")
     assert urls(tmp_path / "after") == {("en", day_name(0)): [kept, copy]}  # the other collection has no other of that text
+
+
+def test_a_purge_leaves_no_name_in_the_graph(tmp_path: Path) -> None:
+    kept, copy = "http://secret.example/kept", "http://secret.example/kept?from=mail"
+    workspace = made(tmp_path / "w", [Fetched(kept, 0, html(ENGLISH)), Fetched(copy, 0, html(ENGLISH), redirect_from=f"{HOME}go")])
+    make_generation(workspace)
+    make_generation(workspace)
+    assert current_duplicates(workspace)["url"].to_list() == [copy]
+    exclude_and_purge(workspace.root, parse_config(""), ["host:secret.example"], remove=True)
+    assert current_duplicates(workspace).height == 0
+    assert len(list((tmp_path / "w/graph").iterdir())) == 1
 
 
 def test_languages_days_and_collections_are_chosen(tmp_path: Path) -> None:

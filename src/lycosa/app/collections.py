@@ -14,6 +14,7 @@ from lycosa.app.tables_by import groups_of
 from lycosa.core.config import Config
 from lycosa.core.errors import UsageError
 from lycosa.export.collection_copy import CopyReport, copy_collection
+from lycosa.graph.generation import make_anew
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards import current_generation
 from lycosa.store.claim import INBOX
@@ -102,6 +103,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
         used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}
         claim.commit(claim.next_folder(), {}, counters=used)
         claim.release()
+    make_anew(workspace)
     if current_generation(root) is not None:
         with Indexer(root, config.index) as indexer:
             indexer.rebuild()

@@ -7,6 +7,7 @@ from typing import Any
 
 from lycosa.core.config import Config
 from lycosa.core.errors import OwnedError, UsageError
+from lycosa.graph.generation import make_anew
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards import current_generation
 from lycosa.store.purge import PurgeReport, exclude, purge
@@ -31,6 +32,8 @@ def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove
     owner = workspace.owner()
     if remove and owner is not None:
         pending.append(("tables", f"process {owner.pid} ({owner.command}) crawls here and may hold rows that it has not committed yet"))
+    if remove:
+        make_anew(workspace)
     documents = _drop_from_index(root, config, pending)
     return {
         "rules": workspace.state().exclusions.rules,

@@ -49,7 +49,6 @@ def xml(
     full: FullOption = False,
     max_size: SizeOption = "64MB",
     again: AgainOption = False,
-    schema: Annotated[bool, typer.Option("--schema", help="Write the schema beside it, as FOLDER/xml/library.xsd.")] = True,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     quiet: QuietOption = False,
@@ -59,8 +58,7 @@ def xml(
     from lycosa.export.xml import SCHEMA
 
     _library(context, "xml", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output)
-    if schema:
-        _write_beside(f"{target}/xml/library.xsd", SCHEMA.read_bytes())
+    _write_beside(f"{target}/xml/library.xsd", SCHEMA.read_bytes())
 
 
 @app.command()

@@ -67,6 +67,18 @@ def make_generation(workspace: Workspace) -> GraphInfo:
     return info
 
 
+def make_anew(workspace: Workspace) -> None:
+    """After a purge: if there is a generation, make one of what is left, and remove all that may name what is gone.
+
+    Raises what `make_generation` does.
+    """
+    if _numbers(workspace):
+        info = make_generation(workspace)
+        for older in _numbers(workspace):
+            if older < info.generation:
+                workspace.storage.remove_tree(f"{FOLDER}/{older:08d}")
+
+
 def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
     """The newest generation and its folder on this machine; None if nothing was ranked yet.
 
