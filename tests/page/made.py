@@ -6,7 +6,8 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="r"'
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:p="p" xmlns:r="r"'
@@ -16,7 +17,7 @@ CORE = (
 )
 
 
-def zipped(parts: dict[str, str | bytes]) -> bytes:
+def zipped(parts: Mapping[str, str | bytes]) -> bytes:
     """A ZIP file of these parts; a `mimetype` is stored first, as ODF and EPUB ask for."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
@@ -30,7 +31,7 @@ def relations(**targets: str) -> str:
     return f"<Relationships>{rows}</Relationships>"
 
 
-def docx(body: str = "", **more: str | bytes) -> bytes:
+def docx(body: str = "", more: Mapping[str, str | bytes] = MappingProxyType({})) -> bytes:
     body = body or (
         '<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Wolf spiders</w:t></w:r></w:p>'
         '<w:p><w:r><w:t xml:space="preserve">They </w:t></w:r><w:r><w:t>hunt</w:t></w:r><w:r><w:tab/><w:t>at night.</w:t></w:r></w:p>'

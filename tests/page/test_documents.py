@@ -83,7 +83,7 @@ def test_passwords_are_a_fault() -> None:
 
 def test_zip_bombs_are_read_to_a_limit() -> None:
     big = b"<w:p><w:r><w:t>" + b"word " * 40_000_000 + b"</w:t></w:r></w:p>"
-    page = read(docx(**{"word/footnotes.xml": big}))
+    page = read(docx(more={"word/footnotes.xml": big}))
     assert len(page.text) <= MAX_TEXT
     assert "document_cut" in page.faults or "document_broken" in page.faults
     assert "They hunt at night." in page.text  # what came before stands
@@ -91,7 +91,7 @@ def test_zip_bombs_are_read_to_a_limit() -> None:
 
 def test_entities_do_not_grow() -> None:
     laughs = '<!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
-    page = read(docx(**{"word/document.xml": laughs + f"<w:document {W}><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:document>"}))
+    page = read(docx(more={"word/document.xml": laughs + f"<w:document {W}><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:document>"}))
     assert (page.text, page.faults) == ("", ["document_broken"])
 
 

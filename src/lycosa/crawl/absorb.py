@@ -42,6 +42,7 @@ from lycosa.frontier.politeness import (
     usual_ms,
 )
 from lycosa.frontier.recrawl import RecrawlRules, retry_wait_ms
+from lycosa.page.documents.sink import FAULTS
 from lycosa.url.indexable import READ_TYPES
 from lycosa.url.normalise import LinkResolver
 
@@ -239,6 +240,8 @@ class Absorber:
                 ledger.assignments[row.collection].gate.follow(row, understood.links, self._clock.now_ms())
             return
         visit.links_count = len(page.links)
+        for fault in FAULTS.intersection(page.faults):
+            progress.errors[fault] += 1
         ledger.settle(row, UrlState.VISITED)
         ledger.batch.add_page(visit, page, row.redirect_from, links=first)
         if not was_held:

@@ -25,7 +25,7 @@ _DOCUMENTS_A_CHILD = 500  # then a new one: libraries leak, and what an earlier 
 _STARTS = 3  # of children that die before they are ready, after which a document is given up
 _IDLE_S = 60.0  # a child holds some 100 MB
 _START_S = 120.0  # to start a child, on a machine with other work
-_FAULT_OF = {signal.SIGXCPU: FAULT_TIMEOUT, signal.SIGALRM: FAULT_TIMEOUT, signal.SIGABRT: FAULT_MEMORY}
+_FAULT_OF: dict[int, str] = {int(signal.SIGXCPU): FAULT_TIMEOUT, int(signal.SIGALRM): FAULT_TIMEOUT, int(signal.SIGABRT): FAULT_MEMORY}
 """What a child that died of a signal died of. Libraries in C++ and Rust abort when there is no memory left."""
 
 _LIMITED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS")

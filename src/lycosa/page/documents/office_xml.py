@@ -1,4 +1,4 @@
-"""DOCX, PPTX and XLSX: Office Open XML (ECMA-376), read as a stream of elements.
+"""DOCX and PPTX: Office Open XML (ECMA-376), read as a stream of elements.
 
 No library: those at hand build a tree of the whole document first (python-docx, mammoth, python-pptx, openpyxl), which a
 hostile file makes as large as it likes, and leave out text boxes, notes and fields.
@@ -19,7 +19,6 @@ _SKIPPED = frozenset({"Fallback", "delText"})  # what stands beside it says the 
 _HEADING = re.compile(r"(?:heading [1-9]|title)$", re.IGNORECASE)
 _CHART_PIECES = 20_000
 _FIELD_PIECES = 100
-_MAX_STRINGS = 64 * 2**20  # characters of shared strings held
 
 
 class Attributes:
@@ -179,7 +178,8 @@ class Chart:
             self._said.append(text)
 
 
-def _read_charts(package: Package, sink: Sink) -> None:
+def read_charts(package: Package, sink: Sink) -> None:
+    """Take the texts of all charts."""
     for part in package.matching(r"(?:word|ppt|xl)/charts/chart\d*\.xml"):
         package.events(part, Chart(sink))
 
@@ -202,12 +202,14 @@ def targets_of(package: Package, part: str) -> dict[str, str]:
     return targets
 
 
-def _describe(package: Package, sink: Sink) -> None:
+def describe(package: Package, sink: Sink) -> None:
+    """Take what the core properties say."""
     for name in package.matching(r"docProps/core\d*\.xml"):
         package.events(name, CoreProperties(sink))
 
 
-def _main_part(package: Package, usual: str) -> str:
+def main_part(package: Package, usual: str) -> str:
+    """The name of the part with the document itself."""
     if usual in package:
         return usual
     reader = Attributes("Relationship")
@@ -218,8 +220,8 @@ def _main_part(package: Package, usual: str) -> str:
 def read_docx(payload: bytes, sink: Sink) -> None:
     """A word processor's document: body, text boxes, notes, headers and footers."""
     package = Package(payload, sink)
-    _describe(package, sink)
-    main = _main_part(package, "word/document.xml")
+    describe(package, sink)
+    main = main_part(package, "word/document.xml")
     styles = Attributes("style", "name")
     folder = dirname(main)
     package.events(f"{folder}/styles.xml", styles)
@@ -233,14 +235,14 @@ def read_docx(payload: bytes, sink: Sink) -> None:
     parts += package.matching(rf"{re.escape(folder)}/(?:header|footer)\d*\.xml") + package.matching(r"word/diagrams/data\d*\.xml")
     for part in parts:
         package.events(part, Paragraphs(sink, targets_of(package, part), frozenset(headings)))
-    _read_charts(package, sink)
+    read_charts(package, sink)
 
 
 def read_pptx(payload: bytes, sink: Sink) -> None:
     """A presentation: its slides in their order, diagrams, notes."""
     package = Package(payload, sink)
-    _describe(package, sink)
-    main = _main_part(package, "ppt/presentation.xml")
+    describe(package, sink)
+    main = main_part(package, "ppt/presentation.xml")
     order = Attributes("sldId")
     package.events(main, order)
     targets = targets_of(package, main)
@@ -248,114 +250,4 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
     slides = [*dict.fromkeys([*shown, *package.matching(r"ppt/slides/slide\d+\.xml")])]
     for part in [*slides, *package.matching(r"ppt/diagrams/data\d*\.xml"), *package.matching(r"ppt/notesSlides/notesSlide\d+\.xml")]:
         package.events(part, Paragraphs(sink, targets_of(package, part)))
-    _read_charts(package, sink)
-
-
-class _Strings:
-    """xl/sharedStrings.xml: the texts that cells refer to by number."""
-
-    def __init__(self) -> None:
-        self.strings: list[str] = []
-        self._parts: list[str] = []
-        self._skipped = self._taking = False
-        self._left = _MAX_STRINGS
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = local_name(tag)
-        if name == "si":
-            self._parts = []
-        elif name == "rPh":  # how Japanese text is pronounced
-            self._skipped = True
-        self._taking = name == "t" and not self._skipped
-
-    def end(self, tag: str) -> None:
-        name = local_name(tag)
-        self._taking = False
-        if name == "si":
-            self.strings.append("".join(self._parts))
-        elif name == "rPh":
-            self._skipped = False
-
-    def text(self, text: str) -> None:
-        if self._taking and self._left > 0:
-            self._left -= len(text)
-            self._parts.append(text)
-
-
-class _Sheet:
-    """One sheet: a line a row, of the cells that hold something."""
-
-    def __init__(self, sink: Sink, strings: list[str]) -> None:
-        self._sink = sink
-        self._strings = strings
-        self._cells: list[str] = []
-        self._type = ""
-        self._value: list[str] = []
-        self._taking = False
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        name = local_name(tag)
-        if name == "c":
-            self._type, self._value = attributes.get("t", "n"), []
-        elif name == "row":
-            self._cells = []
-        self._taking = name in ("v", "t")
-
-    def end(self, tag: str) -> None:
-        name = local_name(tag)
-        self._taking = False
-        if name == "c":
-            value = "".join(self._value)
-            if self._type == "s" and value.isdigit():
-                number = int(value) if len(value) < 10 else -1
-                value = self._strings[number] if 0 <= number < len(self._strings) else ""
-            elif self._type in ("b", "e"):
-                value = ""
-            if value:
-                self._cells.append(value)
-        elif name == "row":
-            self._sink.line(" ".join(self._cells))
-
-    def text(self, text: str) -> None:
-        if self._taking:
-            self._value.append(text)
-
-
-def read_xlsx(payload: bytes, sink: Sink) -> None:
-    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings. Numbers stand as they are stored."""
-    package = Package(payload, sink)
-    _describe(package, sink)
-    main = _main_part(package, "xl/workbook.xml")
-    strings = _Strings()
-    for name in package.matching(r"xl/sharedStrings\.xml"):
-        package.events(name, strings)
-    book = Attributes("sheet")
-    package.events(main, book)
-    targets = targets_of(package, main)
-    sheets = {targets.get(each.get("id", ""), ""): each.get("name", "") for _, each in book.found}
-    for part in [*sheets, *(name for name in package.matching(r"xl/(?:work|chart)sheets/sheet\d+\.xml") if name not in sheets)]:
-        if part in package:
-            sink.line(sheets.get(part, ""), heading=True)
-            package.events(part, _Sheet(sink, strings.strings))
-            for target in targets_of(package, part).values():
-                sink.link(target)
-    for part in package.matching(r"xl/(?:drawings/drawing|comments/?comment|comments)\d*\.xml"):
-        package.events(part, _Lines(sink))
-    _read_charts(package, sink)
-
-
-class _Lines(Paragraphs):
-    """Drawings and comments of a workbook: comments have texts without paragraphs."""
-
-    def __init__(self, sink: Sink) -> None:
-        super().__init__(sink, {})
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if local_name(tag) == "comment":
-            self._open.append([])
-        super().start(tag, attributes)
-
-    def end(self, tag: str) -> None:
-        if local_name(tag) == "comment" and self._open:
-            self._sink.line("".join(self._open.pop()))
-        super().end(tag)
+    read_charts(package, sink)

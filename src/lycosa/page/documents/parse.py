@@ -8,11 +8,12 @@ from lycosa.core.records import Page
 from lycosa.page.documents.compound import read_doc, read_ppt
 from lycosa.page.documents.image import read_image
 from lycosa.page.documents.kinds import Kind
-from lycosa.page.documents.office_xml import read_docx, read_pptx, read_xlsx
+from lycosa.page.documents.office_xml import read_docx, read_pptx
 from lycosa.page.documents.open_document import read_epub, read_open_document
 from lycosa.page.documents.pdf import read_pdf
 from lycosa.page.documents.rtf import read_rtf
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_ENCRYPTED, FAULT_MEMORY, Encrypted, Sink, TextFull
+from lycosa.page.documents.workbook import read_xlsx
 from lycosa.page.documents.xls import read_xls
 from lycosa.page.parse import fill_page
 

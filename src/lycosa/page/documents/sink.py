@@ -18,6 +18,9 @@ FAULT_ENCRYPTED = "document_encrypted"
 FAULT_TIMEOUT = "document_timeout"  # took more time than `document_timeout`
 FAULT_MEMORY = "document_memory"  # took more memory than `document_memory`
 
+FAULTS = frozenset({FAULT_BROKEN, FAULT_ENCRYPTED, FAULT_TIMEOUT, FAULT_MEMORY})
+"""Why a document could not be read, or not to its end; counted among a crawl's errors."""
+
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _WEB = re.compile(r"\s*(?:https?|ftp)://[^\s<>\"]+\s*$", re.IGNORECASE)

@@ -1,0 +1,163 @@
+"""XLSX: workbooks of Office Open XML (ECMA-376), read as a stream of elements.
+
+Cells are taken as they come: a library that fills a table from A1 to the last cell is led to fill one of 17 billion cells.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from lycosa.page.documents.office_xml import Attributes, Paragraphs, describe, main_part, read_charts, targets_of
+from lycosa.page.documents.sink import Sink
+from lycosa.page.documents.zipped import Package
+from lycosa.page.xml_events import local_name
+
+_MAX_STRINGS = 64 * 2**20  # characters of shared strings held
+_DATE_FORMATS = frozenset(str(number) for number in (*range(14, 18), 22, *range(27, 37), *range(50, 59)))
+_QUOTED = re.compile(r'"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]')
+_DATE_CODE = re.compile(r"[yd]", re.IGNORECASE)
+_FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001  sheets know no time zones
+
+
+class _Strings:
+    """xl/sharedStrings.xml: the texts that cells refer to by number."""
+
+    def __init__(self) -> None:
+        self.strings: list[str] = []
+        self._parts: list[str] = []
+        self._skipped = self._taking = False
+        self._left = _MAX_STRINGS
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        if name == "si":
+            self._parts = []
+        elif name == "rPh":  # how Japanese text is pronounced
+            self._skipped = True
+        self._taking = name == "t" and not self._skipped
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        self._taking = False
+        if name == "si":
+            self.strings.append("".join(self._parts))
+        elif name == "rPh":
+            self._skipped = False
+
+    def text(self, text: str) -> None:
+        if self._taking and self._left > 0:
+            self._left -= len(text)
+            self._parts.append(text)
+
+
+class _Sheet:
+    """One sheet: a line a row, of the cells that hold something."""
+
+    def __init__(self, sink: Sink, strings: list[str], dates: frozenset[str]) -> None:
+        self._sink = sink
+        self._strings = strings
+        self._dates = dates
+        self._style = ""
+        self._cells: list[str] = []
+        self._type = ""
+        self._value: list[str] = []
+        self._taking = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = local_name(tag)
+        if name == "c":
+            self._type, self._style, self._value = attributes.get("t", "n"), attributes.get("s", ""), []
+        elif name == "row":
+            self._cells = []
+        self._taking = name in ("v", "t")
+
+    def end(self, tag: str) -> None:
+        name = local_name(tag)
+        self._taking = False
+        if name == "c":
+            value = "".join(self._value)
+            if self._type == "s" and value.isdigit():
+                number = int(value) if len(value) < 10 else -1
+                value = self._strings[number] if 0 <= number < len(self._strings) else ""
+            elif self._type in ("b", "e"):
+                value = ""
+            elif self._type == "n" and self._style in self._dates:
+                value = _date(value)
+            if value:
+                self._cells.append(value)
+        elif name == "row":
+            self._sink.line(" ".join(self._cells))
+
+    def text(self, text: str) -> None:
+        if self._taking:
+            self._value.append(text)
+
+
+def _date_styles(package: Package) -> frozenset[str]:
+    """The numbers of the cell styles that show a number as a date (ECMA-376 part 1, sections 18.8.10 and 18.8.30)."""
+    reader = Attributes("numFmt", "cellXfs", "cellStyleXfs", "xf")
+    package.events("xl/styles.xml", reader)
+    formats = set(_DATE_FORMATS)
+    styles, number, cells = set(), 0, False
+    for name, each in reader.found:
+        if name == "numFmt" and _DATE_CODE.search(_QUOTED.sub("", each.get("formatCode", ""))):
+            formats.add(each.get("numFmtId", ""))
+        elif name != "xf":
+            number, cells = 0, name == "cellXfs"
+        elif cells:
+            if each.get("numFmtId", "") in formats:
+                styles.add(str(number))
+            number += 1
+    return frozenset(styles)
+
+
+def _date(written: str) -> str:
+    """Days since 1900 as a date, with the time if there is one; as it stands where that fails."""
+    try:
+        moment = _FIRST_DAY + timedelta(days=float(written))
+    except (ValueError, OverflowError):
+        return written
+    return moment.strftime("%Y-%m-%d" if float(written).is_integer() else "%Y-%m-%d %H:%M")
+
+
+def read_xlsx(payload: bytes, sink: Sink) -> None:
+    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings. Numbers stand as they are stored, dates as
+    ISO 8601 writes them."""
+    package = Package(payload, sink)
+    describe(package, sink)
+    main = main_part(package, "xl/workbook.xml")
+    strings = _Strings()
+    for name in package.matching(r"xl/sharedStrings\.xml"):
+        package.events(name, strings)
+    dates = _date_styles(package)
+    book = Attributes("sheet")
+    package.events(main, book)
+    targets = targets_of(package, main)
+    sheets = {targets.get(each.get("id", ""), ""): each.get("name", "") for _, each in book.found}
+    for part in [*sheets, *(name for name in package.matching(r"xl/(?:work|chart)sheets/sheet\d+\.xml") if name not in sheets)]:
+        if part in package:
+            sink.line(sheets.get(part, ""), heading=True)
+            package.events(part, _Sheet(sink, strings.strings, dates))
+            for target in targets_of(package, part).values():
+                sink.link(target)
+    for part in package.matching(r"xl/(?:drawings/drawing|comments/?comment|comments)\d*\.xml"):
+        package.events(part, _Lines(sink))
+    read_charts(package, sink)
+
+
+class _Lines(Paragraphs):
+    """Drawings and comments of a workbook: comments have texts without paragraphs."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink, {})
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if local_name(tag) == "comment":
+            self._open.append([])
+        super().start(tag, attributes)
+
+    def end(self, tag: str) -> None:
+        if local_name(tag) == "comment" and self._open:
+            self._sink.line("".join(self._open.pop()))
+        super().end(tag)
