@@ -132,6 +132,14 @@ def test_other_languages_are_reported() -> None:
     assert {found.language, *found.others} >= {"en", "ru"}
 
 
+def test_a_long_text_is_judged_as_a_whole() -> None:
+    english = "Everyone has the right to life, liberty and the security of person. No one shall be held in slavery or servitude. "
+    german = "Niemand darf der Folter oder grausamer, unmenschlicher oder erniedrigender Behandlung oder Strafe unterworfen werden. "
+    found = identify(english * 12 + german * 30)
+    assert found.language == "de"
+    assert found.others == ("en",)
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=300))
 @settings(max_examples=300, deadline=None)
 def test_never_raises(text: str) -> None:
