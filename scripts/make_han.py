@@ -1,6 +1,6 @@
 """Make src/lycosa/text/han.txt: each Traditional character that has one Simplified form, in two lines of equal length.
 
-    .venv/bin/python scripts/make_han.py
+    PYTHONPATH=. .venv/bin/python scripts/make_han.py
 
 Source: the transliterator Traditional-Simplified of the Unicode CLDR, asked through the ICU library that the wheel of icu4py bundles (which
 exposes no transliterators). Unicode License v3.

@@ -1,6 +1,6 @@
 """Make src/lycosa/text/malay.txt: how much each word speaks for Indonesian or for Malay.
 
-    .venv/bin/python scripts/make_malay.py [first|second]
+    PYTHONPATH=. .venv/bin/python scripts/make_malay.py [first|second]
 
 Sources, all outside the repository (LYCOSA_TEST_DATA or ../shared/data): the two translations of the Universal Declaration of Human
 Rights (unicode-org/udhr), the words that only one of the two has in Wiktionary's translations of English words
