@@ -158,3 +158,20 @@ def _lycosa(workspace: Path, *arguments: str) -> str:
     said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert said.returncode == 0, said.stderr
     return said.stdout
+
+
+@pytest.mark.prove
+def test_a_crawl_that_is_stopped_while_a_document_is_read_reads_it_the_next_time(tmp_path: Path) -> None:
+    root, workspace = tmp_path / "root", tmp_path / "workspace"
+    root.mkdir()
+    (root / "slow.docx").write_bytes(LONG)
+    (root / "index.html").write_text("<title>One</title><p>A page.<a href='slow.docx'>slow</a>")
+    with nginx([Server("127.0.0.1", root)]) as served:
+        url = f"http://127.0.0.1:{served.port}/"
+        limits = ["--delay", "0s", "--set", "crawl.document_timeout=60s", "--set", "crawl.patience=1s"]
+        _lycosa(workspace, "crawl", url, "--max-time", "1s", *limits)
+        _lycosa(workspace, "crawl", url, *limits)
+        asked = [request.uri for request in served.requests()]
+    rows = json.loads(_lycosa(workspace, "sql", "select url, text, faults from pages order by url", "--json"))
+    assert [(row["url"], row["text"], row["faults"]) for row in rows] == [(url, "A page.slow", []), (f"{url}slow.docx", "some words", [])]
+    assert 1 <= asked.count("/slow.docx") <= 2
