@@ -45,7 +45,7 @@ def counted(language: str, sentences: Iterable[str], only_here: set[str]) -> Cou
             found[word] = found.get(word, 0) + 1
     for word in only_here:
         found[word] = found.get(word, 0) + LISTED
-    return Counter(found)  # type: ignore[arg-type]  # counts in halves
+    return Counter(found)  # counts in halves
 
 
 def weights(half: str) -> dict[str, float]:

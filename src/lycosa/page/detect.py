@@ -21,13 +21,12 @@ from typing import NamedTuple
 from lycosa.page.labels import FURTHER, codec_of
 
 SAMPLE_LENGTH = 200_000  # bytes looked through for foreign ones
-FOREIGN_LENGTH = 3_000  # foreign bytes judged, each run with its neighbours
+FOREIGN_LENGTH = 1_000  # foreign bytes judged, in whole words: .3 ms a candidate for three times as many, and no better
 FALLBACK = "windows-1252"
 HZ = "hz-gb-2312"
 ESCAPED = ("iso-2022-jp", "iso-2022-jp-2", "iso-2022-jp-2004", "iso-2022-jp-3")
 
 _MARKUP = re.compile(rb"<[^<>]*>")
-_STRETCH = re.compile(rb"[A-Za-z']{0,12}[\x80-\xff][^\x00-\x20<>]*")
 _PLAIN_ESCAPE = re.compile(rb"\x1b(?:\$[@AB()]|\([BJI])")
 _TIE = 0.001
 _SELDOM = frozenset({"macintosh", "koi8-u"})
@@ -230,17 +229,18 @@ def _decodes(payload: bytes, encoding: str) -> bool:
 
 
 def _sample(payload: bytes) -> bytes:
-    """Stretches around foreign bytes, joined by spaces, without markup where there is enough beside it."""
+    """The words that hold foreign bytes, joined by spaces; of the markup too where there are none beside it."""
     text = _MARKUP.sub(b" ", payload[:SAMPLE_LENGTH])
     if text.isascii():
         text = payload
     found: list[bytes] = []
     length = 0
-    for stretch in _STRETCH.finditer(text):
-        found.append(stretch[0])
-        length += len(stretch[0])
-        if length > FOREIGN_LENGTH:
-            break
+    for word in text.split():
+        if not word.isascii():
+            found.append(word)
+            length += len(word)
+            if length > FOREIGN_LENGTH:
+                break
     return b" ".join(found)[: 2 * FOREIGN_LENGTH]
 
 

@@ -29,8 +29,8 @@ _XML_DECLARATION = re.compile(rb"^\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']\s*([A-Za
 _COMMENT = re.compile(rb"<!--.*?(?:-->|$)", re.DOTALL)
 _META = re.compile(rb"<meta[\s/]((?:[^>\"']|\"[^\"]*\"|'[^']*')*)", re.IGNORECASE)
 _ATTRIBUTE = re.compile(rb"([^\s/=>]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
-_NON_ASCII = re.compile(rb"[\x80-\xff]")
-_LETTERS = re.compile(rb"[A-Za-z\x80-\xff]")
+_NON_ASCII = bytes(range(0x80, 0x100))
+_LETTERS = bytes([*range(ord("A"), ord("Z") + 1), *range(ord("a"), ord("z") + 1)]) + _NON_ASCII
 _USER_DEFINED_TABLE = {byte: 0xF700 + byte for byte in range(0x80, 0x100)}
 
 
@@ -222,10 +222,14 @@ def _declared_legacy(payload: bytes, declared: str) -> Decoded:
         if text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text):
             return decoded
         return _undeclared(payload, FAULT_LABEL)
-    if declared == "windows-1252" and len(_NON_ASCII.findall(payload)) > SUSPECT_SHARE * len(_LETTERS.findall(_without_tags(payload))):
+    if declared == "windows-1252" and _count(payload, _NON_ASCII) > SUSPECT_SHARE * _count(_without_tags(payload), _LETTERS):
         return _undeclared(payload, FAULT_LABEL)
     other = reads_better(payload, declared)
     return _transcoded(payload, other, FAULT_LABEL) if other else decoded
+
+
+def _count(data: bytes, wanted: bytes) -> int:
+    return len(data) - len(data.translate(None, wanted))
 
 
 def _without_tags(payload: bytes) -> bytes:
