@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ SENTENCE_FLOOR = 0.995  # macro accuracy per sentence on SIB-200, 28 files; only
 LANGUAGE_FLOOR = 0.93  # the worst language
 BEGINNING = 40  # characters
 BEGINNING_FLOOR = 0.97  # macro accuracy on the beginnings of the sentences
+TEXTS_A_SECOND = 20_000  # on one core, the bar
 UNSEEN_FLOOR = 0.94  # Indonesian and Malay, on the half of SIB-200 that their weights were not counted on
 
 
@@ -151,3 +154,14 @@ def test_never_raises(text: str) -> None:
 
 def test_the_default_languages() -> None:
     assert len(LANGUAGES) == 27
+
+
+@pytest.mark.prove
+def test_texts_a_second() -> None:
+    sentences = [sentence for sentences in sib200().values() for sentence in sentences]
+    for sentence in sentences:
+        identify(sentence)  # the large model is read once
+    started = time.process_time()
+    for sentence in sentences:
+        identify(sentence)
+    assert len(sentences) / (time.process_time() - started) >= TEXTS_A_SECOND
