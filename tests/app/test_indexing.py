@@ -10,7 +10,7 @@ from lycosa.core.clock import SystemClock
 from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import generation as generations
-from lycosa.index.generation import current_generation
+from lycosa.index.shards import current_generation
 from tests.index.corpus import Corpus, page
 
 
