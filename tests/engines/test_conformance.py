@@ -93,6 +93,7 @@ def test_a_stopped_process_is_unreachable_in_time_and_alive(engine: Engine) -> N
     pid = thing.ask("pid", timeout_s=LIMIT_S)
     os.kill(pid, signal.SIGSTOP)
     try:
+        until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)  # its other threads run on for a moment
         for _ in range(2):
             with pytest.raises(Unreachable):
                 thing.ask("count", timeout_s=0.3)
