@@ -34,7 +34,7 @@ def nginx_program() -> str:
 
 
 def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
-    """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index."""
+    """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index. Documents stay unread, as with the others."""
     program = Path(sys.executable).parent / "lycosa"
     if not program.exists():
         raise RivalAbsent(f"{program} does not exist: install the project into this virtual environment")
@@ -42,6 +42,7 @@ def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
     return [
         *(str(program), "-w", workspace, "crawl", *seeds),
         *("--delay", "0", "--quiet", "--json", "--set", f"fetch.connections={CONCURRENCY}", "--set", "collection.media_types=*"),
+        *("--set", "crawl.documents=0"),
     ]
 
 
