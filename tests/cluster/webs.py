@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from tests.crawl.polite import ServedWeb
+from tests.crawl.polite import BACKOFF_MS, ServedWeb, promises
 from tests.servers.synthetic.politeness import Rules
 from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.web import Web
 
-DELAY_MS, COURTESY, BACKOFF_MS, PLACES = 200, 0.0, 1_000, 4
+DELAY_MS, COURTESY, PLACES = 200, 0.0, 4
 HOLD_MS, REASSIGN_MS = 1_500, 3_000
 
 STEADY = (
@@ -55,14 +55,4 @@ def overrides(served: ServedWeb, **changes: str) -> list[str]:
 
 def rules(web: Web, unseen: frozenset[Logged]) -> Rules:
     """What every crawl with these settings promises, whoever carries it out."""
-    return Rules(
-        web,
-        delay_ms=DELAY_MS,
-        courtesy_factor=COURTESY,
-        backoff_ms=BACKOFF_MS,
-        backoff_statuses=frozenset({429, 502, 503, 504}),
-        domain_places=PLACES,
-        domain_rest=True,
-        unseen=unseen,
-        left_slack_ms=1_000,  # the machine may be busy with other tests
-    )
+    return promises(web, unseen, delay_ms=DELAY_MS, courtesy_factor=COURTESY, domain_places=PLACES)

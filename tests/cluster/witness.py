@@ -18,9 +18,9 @@ import polars as pl
 from lycosa.store.entry import CLAIM, RELEASE
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.cluster.webs import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, rules
+from tests.cluster.webs import COURTESY, DELAY_MS, PLACES, rules
 from tests.crawl.kills import LYCOSA
-from tests.crawl.polite import simulated_robot, without_visit
+from tests.crawl.polite import BACKOFF_MS, simulated_robot, without_visit
 from tests.servers.synthetic.politeness import violations
 from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.web import Web

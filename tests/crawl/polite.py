@@ -161,15 +161,17 @@ CLOCKS_MS = 5
 """How far the robot's and the server's dates of the same moment may lie apart: both are whole milliseconds of one clock."""
 
 
-def promises(web: Web, unseen: frozenset[Logged]) -> Rules:
+def promises(
+    web: Web, unseen: frozenset[Logged], *, delay_ms: int = DELAY_MS, courtesy_factor: float = COURTESY, domain_places: int = PLACES
+) -> Rules:
     """What the robot of these tests promises."""
     return Rules(
         web,
-        delay_ms=DELAY_MS,
-        courtesy_factor=COURTESY,
+        delay_ms=delay_ms,
+        courtesy_factor=courtesy_factor,
         backoff_ms=BACKOFF_MS,
         backoff_statuses=frozenset({429, 502, 503, 504}),
-        domain_places=PLACES,
+        domain_places=domain_places,
         domain_rest=True,
         unseen=unseen,
         left_slack_ms=1_000,  # the machine may be busy with other tests

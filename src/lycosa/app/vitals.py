@@ -73,8 +73,8 @@ class Rest:
 
 @dataclass(slots=True, frozen=True)
 class Vitals:
-    """How one worker fares: `Progress` over all its claims, and by collection the pages that its claim
-    has added and those in flight. Picklable."""
+    """How one worker fares: `Progress` over all its claims, and by collection its pages (of several workers, those that its claim has
+    added) and those in flight. Picklable."""
 
     progress: Progress
     collections: Mapping[str, tuple[int, int]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import RawArray, RawValue
@@ -15,10 +14,10 @@ from lycosa.app.memory import tune_memory
 from lycosa.app.processes import News
 from lycosa.app.room import Room, is_disk_full
 from lycosa.app.session import Session, open_session
+from lycosa.app.vitals import Rate, Rest, Vitals, cpu_s, figures
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
 from lycosa.core.errors import ClaimLost, LycosaError, UsageError
-from lycosa.core.hours import parse_hours
 from lycosa.core.records import Exchange
 from lycosa.core.units import format_time
 from lycosa.crawl.ledger import Job
@@ -28,7 +27,6 @@ from lycosa.fetch.decode import Headers
 from lycosa.store.workspace import Workspace
 
 _LIVE_EVERY_MS = 2_000
-_RATE_OVER_MS = 60_000
 _WALK_EVERY_MS = 60_000
 _MARK_BYTES = 2_048
 
@@ -121,10 +119,10 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
     clock = SystemClock()
     workspace = Workspace.open(order.root)
     ticks: list[Callable[[], object]] = []
-    last: dict[str, object] = {}
+    last: list[tuple[int, str]] = []  # entry and time of the last commit, if there was one
 
     def committed(entry: int) -> None:
-        last.update(entry=entry, at=format_time(clock.now_ms()))
+        last[:] = [(entry, format_time(clock.now_ms()))]
 
     session = open_session(
         workspace,
@@ -141,7 +139,7 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
         absorber = session.worker.absorber
         assert isinstance(absorber.understand, Reader)
         absorber.understand = MarkingReader(absorber.understand, mark)
-        watch = Watch(session, order, clock, last)
+        watch = Watch(session, order, clock, lambda: last[0] if last else None)
         watch.write("taking up what is stored")
         session.take_up()
         stopping.worker = session.worker
@@ -161,41 +159,40 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
 class Watch:
     """What the worker looks at once a second: the hours, the disk, its parent, links to walk again; and it says how it fares."""
 
-    def __init__(self, session: Session, order: WorkerOrder, clock: Clock, last_commit: Mapping[str, object]) -> None:
+    def __init__(self, session: Session, order: WorkerOrder, clock: Clock, last_commit: Callable[[], tuple[int, str] | None]) -> None:
         self._session = session
         self._order = order
         self._clock = clock
         self._last_commit = last_commit
         self._parent = os.getppid()
         self._since = format_time(clock.now_ms())
-        self._hours = {job.collection.name: parse_hours(job.collection.schedule) for job in order.jobs}
-        self._paused = frozenset(job.collection.name for job in order.jobs if job.collection.paused)
         self._limited = [job.collection.name for job in order.jobs if job.collection.depth is not None]
-        self._resting: frozenset[str] = frozenset()
         here = session.workspace.storage
-        self._room = Room(here.root if here.on_disk else here.scratch(), order.config.run.disk_reserve)
+        room = Room(here.root if here.on_disk else here.scratch(), order.config.run.disk_reserve)
+        self._rest = Rest(order.jobs, room, clock)
+        self._rate = Rate(clock)
         self._next_live = 0
         self._next_walk = 0
-        self._samples: deque[tuple[int, int]] = deque()
 
     def tick(self) -> None:
         worker = self._session.worker
         if os.getppid() != self._parent:
             worker.stop()
-        now_ms, now = self._clock.now_ms(), self._clock.monotonic_ms()
-        self._resting = self._paused | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
-        worker.rest(self._resting)
-        worker.pause(not self._room.look())
+        self._rest.look(self._session)
+        now = self._clock.monotonic_ms()
         if now >= self._next_walk:
             self._next_walk = now + _WALK_EVERY_MS
             self._walk()
         if now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
-            self.write(self._why_idle())
+            self.write(self._rest.message)
 
     def write(self, message: str) -> None:
         """Say how it goes, and why nothing is fetched if nothing is."""
         progress, ledger = self._session.worker.progress, self._session.ledger
+        collections = {name: (each.pages, each.in_flight) for name, each in ledger.assignments.items()}
+        rate = self._rate.take(progress.pages)
+        vitals = Vitals(progress, collections, self._rest.resting, rate, message, self._last_commit(), cpu_s())
         write_live(
             self._session.workspace.storage,
             {
@@ -203,29 +200,10 @@ class Watch:
                 "pid": os.getpid(),
                 "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
-                "pages": progress.pages,
-                "visits": progress.visits,
-                "rate": self._rate(progress.pages),
-                "queue": progress.queue,
-                "hosts": progress.hosts,
-                "in_flight": progress.in_flight,
-                "errors": dict(progress.errors),
-                "collections": {
-                    name: {"pages": each.pages, "in_flight": each.in_flight, "resting": name in self._resting}
-                    for name, each in ledger.assignments.items()
-                },
-                "message": message,
-                "last_commit": dict(self._last_commit) or None,
+                **figures([vitals]),
                 "bad": dict(self._order.bad),
             },
         )
-
-    def _why_idle(self) -> str:
-        if self._room.message:
-            return self._room.message
-        if len(self._resting) == len(self._hours):
-            return "every collection rests: it is paused, or its schedule says so"
-        return ""
 
     def _walk(self) -> None:
         """Walk from pages that turned out to lie nearer. Depths matter only where there is a limit."""
@@ -235,15 +213,6 @@ class Watch:
                 assignment.fallen.clear()
         if any(assignments[name].fallen for name in self._limited):
             self._session.walk_fallen()
-
-    def _rate(self, pages: int) -> float:
-        now = self._clock.monotonic_ms()
-        samples = self._samples
-        samples.append((now, pages))
-        while len(samples) > 1 and now - samples[0][0] > _RATE_OVER_MS:
-            samples.popleft()
-        (since, before), elapsed = samples[0], now - samples[0][0]
-        return round((pages - before) * 1000 / elapsed, 2) if elapsed and since else 0.0
 
 
 def _call(ticks: list[Callable[[], object]]) -> None:

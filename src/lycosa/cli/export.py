@@ -38,91 +38,38 @@ SizeOption = Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Siz
 AgainOption = Annotated[bool, typer.Option("--again", help="Write days anew that stand already.")]
 
 
-@app.command()
-def xml(
-    context: typer.Context,
-    target: TargetArgument,
-    language: LanguageOption = "",
-    collection: CollectionOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    full: FullOption = False,
-    max_size: SizeOption = "64MB",
-    again: AgainOption = False,
-    workspace: WorkspaceOption = "",
-    overrides: SetOption = None,
-    quiet: QuietOption = False,
-    json_output: JsonOption = False,
-) -> None:
-    """Bring an XML library up to date: pages by language and day, valid against its schema. A page stands on the days it changed."""
-    from lycosa.export.xml import SCHEMA
+def _library_command(kind: str, size: str, about: str) -> None:
+    """One command a kind of file; they differ in nothing else that a user sees."""
 
-    _library(context, "xml", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output)
-    _write_beside(f"{target}/xml/library.xsd", SCHEMA.read_bytes())
+    def command(
+        context: typer.Context,
+        target: TargetArgument,
+        language: LanguageOption = "",
+        collection: CollectionOption = "",
+        since: SinceOption = "",
+        until: UntilOption = "",
+        full: FullOption = False,
+        max_size: SizeOption = size,
+        again: AgainOption = False,
+        workspace: WorkspaceOption = "",
+        overrides: SetOption = None,
+        quiet: QuietOption = False,
+        json_output: JsonOption = False,
+    ) -> None:
+        chosen = (language, collection, since, until, full)
+        _library(context, kind, target, chosen, max_size, again, workspace, overrides, quiet, json_output)
 
-
-@app.command()
-def jsonl(
-    context: typer.Context,
-    target: TargetArgument,
-    language: LanguageOption = "",
-    collection: CollectionOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    full: FullOption = False,
-    max_size: SizeOption = "64MB",
-    again: AgainOption = False,
-    workspace: WorkspaceOption = "",
-    overrides: SetOption = None,
-    quiet: QuietOption = False,
-    json_output: JsonOption = False,
-) -> None:
-    """The same library as JSON, one page a line."""
-    _library(
-        context, "jsonl", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output
-    )
+    app.command(kind, help=about)(command)
 
 
-@app.command()
-def parquet(
-    context: typer.Context,
-    target: TargetArgument,
-    language: LanguageOption = "",
-    collection: CollectionOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    full: FullOption = False,
-    max_size: SizeOption = "256MB",
-    again: AgainOption = False,
-    workspace: WorkspaceOption = "",
-    overrides: SetOption = None,
-    quiet: QuietOption = False,
-    json_output: JsonOption = False,
-) -> None:
-    """The same library as tables. The size is that of the rows as JSON; files are about a third of it."""
-    _library(
-        context, "parquet", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output
-    )
-
-
-@app.command()
-def text(
-    context: typer.Context,
-    target: TargetArgument,
-    language: LanguageOption = "",
-    collection: CollectionOption = "",
-    since: SinceOption = "",
-    until: UntilOption = "",
-    full: FullOption = False,
-    max_size: SizeOption = "64MB",
-    again: AgainOption = False,
-    workspace: WorkspaceOption = "",
-    overrides: SetOption = None,
-    quiet: QuietOption = False,
-    json_output: JsonOption = False,
-) -> None:
-    """The same library as plain text: all visible text, as WARC conversion records (WET)."""
-    _library(context, "text", target, (language, collection, since, until, full), max_size, again, workspace, overrides, quiet, json_output)
+_library_command(
+    "xml",
+    "64MB",
+    "Bring an XML library up to date: pages by language and day, valid against its schema. A page stands on the days it changed.",
+)
+_library_command("jsonl", "64MB", "The same library as JSON, one page a line.")
+_library_command("parquet", "256MB", "The same library as tables. The size is that of the rows as JSON; files are about a third of it.")
+_library_command("text", "64MB", "The same library as plain text: all visible text, as WARC conversion records (WET).")
 
 
 def _library(
@@ -144,6 +91,7 @@ def _library(
     from lycosa.export.editions import LibrarySelection
     from lycosa.export.formats import FORMATS
     from lycosa.export.library import export_library
+    from lycosa.export.xml import SCHEMA
     from lycosa.fetch.robots import product_token
     from lycosa.store.workspace import Workspace
 
@@ -161,6 +109,8 @@ def _library(
         report = export_library(opened, target, FORMATS[kind], selection, reader, languages, file_bytes=size, again=again)
     except FileNotFoundError as error:
         raise WorkError(f"a file of the tables went away meanwhile ({error}): run the same command again, it goes on") from None
+    if kind == "xml":
+        _write_beside(f"{target}/xml/library.xsd", SCHEMA.read_bytes())
     if json_output:
         print_json(asdict(report))
         return
