@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.records import Exchange
+from lycosa.crawl import document_pool
 from lycosa.crawl.document_pool import DocumentLimits, DocumentPool
 from lycosa.crawl.document_wire import BadReply, decode_reply, encode_reply
 from lycosa.crawl.documents import Documents
@@ -75,8 +77,21 @@ def test_a_child_that_is_killed_costs_its_document_only(pool: DocumentPool) -> N
 def test_what_is_given_up_comes_back(pool: DocumentPool) -> None:
     pool.begin(_exchange(LONG, url="http://h/1"))
     pool.begin(_exchange(LONG, url="http://h/2"))
-    assert {exchange.url for exchange in pool.stop()} == {"http://h/1", "http://h/2"}
+    assert {waiting.exchange.url for waiting in pool.stop()} == {"http://h/1", "http://h/2"}
     assert pool.pending == 0
+
+
+def test_bodies_that_wait_need_no_memory(pool: DocumentPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_pool, "_BODIES_HELD", 0)
+    documents = {f"http://h/{number}": docx(f"<w:p><w:r><w:t>number {number}</w:t></w:r></w:p>") for number in range(5)}
+    for url, body in documents.items():
+        pool.begin(_exchange(body, url=url), lambda body=body: body)  # type: ignore[misc]
+    assert sum(bool(waiting.exchange.body) for waiting in pool._waiting) == 0
+    ended = {}
+    while pool.pending:
+        ended.update({exchange.url: (exchange.body, understood.page) for exchange, understood in pool.wait(1_000)})
+    assert {url: body for url, (body, _) in ended.items()} == documents
+    assert [page.text for _, page in ended.values() if page is not None] == [f"number {number}" for number in range(5)]
 
 
 def test_a_reply_that_is_no_page_is_refused() -> None:
@@ -88,6 +103,18 @@ def test_a_reply_that_is_no_page_is_refused() -> None:
     for junk in (b"", b"{}", b"[]", b"\x80\x04N.", b"[" * 100_000):
         with pytest.raises(BadReply):
             decode_reply(junk)
+
+
+def test_a_document_in_a_coded_page_is_seen_by_its_first_bytes(pool: DocumentPool) -> None:
+    documents = Documents(pool.limits)
+    for payload in (docx(), pdf(b"They hunt at night.")):
+        for head, body in (
+            (b"Content-Encoding: gzip\r\n", gzip.compress(payload)),
+            (b"Transfer-Encoding: chunked\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(payload), payload)),
+        ):
+            assert documents.wants(_exchange(body, head=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + head + b"\r\n"))
+    page = gzip.compress(b"<title>PK and %PDF are no documents</title>" * 1_000)
+    assert not documents.wants(_exchange(page, head=b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"))
 
 
 @pytest.mark.parametrize("content_type", ["application/octet-stream", "text/html", "text/plain", "application/msword", ""])
@@ -158,20 +185,3 @@ def _lycosa(workspace: Path, *arguments: str) -> str:
     said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert said.returncode == 0, said.stderr
     return said.stdout
-
-
-@pytest.mark.prove
-def test_a_crawl_that_is_stopped_while_a_document_is_read_reads_it_the_next_time(tmp_path: Path) -> None:
-    root, workspace = tmp_path / "root", tmp_path / "workspace"
-    root.mkdir()
-    (root / "slow.docx").write_bytes(LONG)
-    (root / "index.html").write_text("<title>One</title><p>A page.<a href='slow.docx'>slow</a>")
-    with nginx([Server("127.0.0.1", root)]) as served:
-        url = f"http://127.0.0.1:{served.port}/"
-        limits = ["--delay", "0s", "--set", "crawl.document_timeout=60s", "--set", "crawl.patience=1s"]
-        _lycosa(workspace, "crawl", url, "--max-time", "1s", *limits)
-        _lycosa(workspace, "crawl", url, *limits)
-        asked = [request.uri for request in served.requests()]
-    rows = json.loads(_lycosa(workspace, "sql", "select url, text, faults from pages order by url", "--json"))
-    assert [(row["url"], row["text"], row["faults"]) for row in rows] == [(url, "A page.slow", []), (f"{url}slow.docx", "some words", [])]
-    assert 1 <= asked.count("/slow.docx") <= 2

@@ -7,12 +7,13 @@ archive. Live exchanges and replayed ones take the same way.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from lycosa.archive.writer import RevisitTarget, payload_digest
 from lycosa.core.errors import Exclusion, FetchError, Refusal
-from lycosa.core.records import Exchange, UrlRow, UrlState, Visit, VisitKind
+from lycosa.core.records import Exchange, HostRow, UrlRow, UrlState, Visit, VisitKind
 from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import KINDS, Discovery
 from lycosa.crawl.documents import Documents, document_limits
@@ -57,6 +58,18 @@ class Replayed:
     revisit_of: RevisitTarget | None = None
 
 
+_UNREAD_A_HOST = 4
+"""Documents of one host that may wait to be read while it is asked for more."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Aside:
+    """A document that is archived and is being read. `booked`: its fetch is booked on its host."""
+
+    record_id: str
+    booked: bool
+
+
 class Absorber:
     """Acts on exchanges, one after the other. `understand` may be replaced by a reader in a child process."""
 
@@ -71,6 +84,8 @@ class Absorber:
         self._failing = RecrawlRules(failed_first_ms=first, failed_longest_ms=max(first, 7 * DAY_MS))
         self._clock = ledger.clock
         self._interval_ms = 0  # since the last visit of the row that is being read
+        self._aside: dict[int, _Aside] = {}  # by the exchange's id
+        self._unread: Counter[int] = Counter()  # documents that are being read, by host
 
     def absorb(self, exchange: Exchange, task: Task, replayed: Replayed | None = None) -> None:
         """Archive an exchange, then act on it. A replayed one keeps its record id."""
@@ -83,6 +98,10 @@ class Absorber:
             visit.referrer, visit.depth = task.origin, task.hop  # what replay needs to know of a robots.txt
         if replayed is not None:
             visit.record_id = replayed.visit.record_id
+        aside = self._aside.pop(id(exchange), None)
+        if aside is not None:
+            visit.record_id = aside.record_id
+            ledger.host(task.identity)  # it may have been sent back since
         if verdict.outcome is Outcome.REDIRECT:
             visit.redirect_to = self._redirect_target(task, verdict)
             if not visit.redirect_to:
@@ -98,7 +117,50 @@ class Absorber:
         else:
             ledger.in_flight.pop(task.key, None)
             self._read_rows(exchange, headers, task, visit, verdict, revisit_of)
-        self._rest(task, exchange, verdict, visit.server)
+        self._host_row(task).bytes += len(exchange.body)
+        if aside is None or not aside.booked:
+            self._rest(task, exchange, verdict, visit.server)
+        if aside is not None:
+            self._no_longer_aside(aside, task)
+
+    def set_aside(self, exchange: Exchange, task: Task) -> Callable[[], bytes] | None:
+        """Archive a document that will be read beside the crawl, and book the fetch on its host; it is absorbed when it is read. Gives
+        a way to its body. None, and nothing is done: there is nothing to read in it, so it is to be absorbed now.
+        """
+        ledger = self.ledger
+        headers = parse_head(exchange.response_head)
+        verdict = judge(exchange, headers, now_ms=self._clock.now_ms(), last_attempt=any(row.fails >= self._retries for row in task.rows))
+        if verdict.outcome is not Outcome.PAGE or not task.rows:
+            return None
+        known = _revisit(exchange, verdict, task.rows)
+        if known is not None and all(row.record_id and row.digest == known.digest for row in task.rows):
+            return None
+        visit = build_visit(exchange, headers, task.identity, task.rows[0].collection, task.rows[0], task.attempt)
+        ledger.unread.archive(exchange, visit)
+        key = task.identity.host_key
+        booked = self._unread[key] < _UNREAD_A_HOST
+        self._aside[id(exchange)] = _Aside(visit.record_id, booked)
+        self._unread[key] += 1
+        for row in task.rows:
+            ledger.assignments[row.collection].unread += 1
+        if booked:
+            self._rest(task, exchange, verdict, visit.server)
+        return partial(ledger.unread.body, visit.record_id)
+
+    def _no_longer_aside(self, aside: _Aside, task: Task) -> None:
+        ledger, key = self.ledger, task.identity.host_key
+        ledger.unread.moved(aside.record_id, ledger.cuts + 1)
+        self._unread[key] -= 1
+        if not self._unread[key]:
+            del self._unread[key]
+        for row in task.rows:
+            ledger.assignments[row.collection].unread -= 1
+
+    def _host_row(self, task: Task) -> HostRow:
+        """The row of the host that was asked, to be changed."""
+        row = self.ledger.host(task.identity).row
+        self.ledger.batch.change_host(row)
+        return row
 
     def replay(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
         """Absorb an exchange that an earlier worker had archived."""
@@ -362,7 +424,6 @@ class Absorber:
         queue = ledger.frontier.hosts[task.identity.host_key]
         host = queue.row
         host.last_visit_at = exchange.started_at
-        host.bytes += len(exchange.body)
         host.ip = exchange.ip or host.ip
         host.server = server or host.server
         host.fails = failures_after(host.fails, verdict.host_failed)

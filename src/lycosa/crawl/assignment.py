@@ -19,8 +19,8 @@ from lycosa.frontier.recrawl import Policy, RecrawlRules
 class Assignment:
     """`fallen`: visited URLs (url_key -> host_key) that turned out to lie at less depth; their stored links are walked again.
     `pages` counts what it holds, for its budget; `suspects` what was fetched though it looked like a trap, of `free_suspects`;
-    `in_flight` its fetches under way. `grant`: how many pages this claim may add (None: no coordinator says), `added`: how many
-    it has."""
+    `in_flight` its fetches under way, `unread` those of them whose answer has come, a document that is not read yet. `grant`: how many
+    pages this claim may add (None: no coordinator says), `added`: how many it has."""
 
     collection: Collection
     gate: LinkGate
@@ -30,6 +30,7 @@ class Assignment:
     suspects: int = 0
     free_suspects: int = FREE_SUSPECTS
     in_flight: int = 0
+    unread: int = 0
     grant: int | None = None
     added: int = 0
     fallen: dict[int, int] = field(default_factory=dict)

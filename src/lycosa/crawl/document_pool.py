@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lycosa.core.records import Exchange, Page
 from lycosa.crawl.document_wire import CLOCK_SHARE, DONE, MAX_REPLY, READY, BadReply, Order, decode_reply, read_all, write_all
@@ -24,6 +26,7 @@ from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
 _DOCUMENTS_A_CHILD = 500  # then a new one: libraries leak, and what an earlier file did to the process ends with it
 _STARTS = 3  # of children that die before they are ready, after which a document is given up
 _IDLE_S = 60.0  # a child holds some 100 MB
+_BODIES_HELD = 64 * 2**20  # bytes of waiting documents that are held in memory; others are loaded again when it is their turn
 _START_S = 120.0  # to start a child, on a machine with other work
 _FAULT_OF: dict[int, str] = {int(signal.SIGXCPU): FAULT_TIMEOUT, int(signal.SIGALRM): FAULT_TIMEOUT, int(signal.SIGABRT): FAULT_MEMORY}
 """What a child that died of a signal died of. Libraries in C++ and Rust abort when there is no memory left."""
@@ -42,12 +45,19 @@ class DocumentLimits:
     product_token: str = "lycosa"
 
 
+class Waiting(NamedTuple):
+    """A document to be read. `load`: gives its body again, so that it need not stay in memory; None: it stays."""
+
+    exchange: Exchange
+    load: Callable[[], bytes] | None = None
+
+
 @dataclass(slots=True)
 class _Child:
     process: subprocess.Popen[bytes]
     channel: socket.socket
     ready: bool = False
-    exchange: Exchange | None = None
+    waiting: Waiting | None = None
     reply_file: int = -1
     deadline: float = 0.0  # monotonic seconds
     served: int = 0
@@ -58,7 +68,8 @@ class DocumentPool:
     """Reads documents beside this process. Children start with the first document. Not thread-safe."""
 
     limits: DocumentLimits
-    _waiting: deque[Exchange] = field(default_factory=deque)
+    _waiting: deque[Waiting] = field(default_factory=deque)
+    _held: int = 0  # bytes of bodies in `_waiting`
     _children: list[_Child] = field(default_factory=list)
     _ended: list[tuple[Exchange, Understood]] = field(default_factory=list)
     _failed_starts: int = 0
@@ -68,11 +79,15 @@ class DocumentPool:
     @property
     def pending(self) -> int:
         """Documents begun and not handed back."""
-        return len(self._waiting) + len(self._ended) + sum(child.exchange is not None for child in self._children)
+        return len(self._waiting) + len(self._ended) + sum(child.waiting is not None for child in self._children)
 
-    def begin(self, exchange: Exchange) -> None:
-        """Have a document read; what becomes of it comes from `wait`."""
-        self._waiting.append(exchange)
+    def begin(self, exchange: Exchange, load: Callable[[], bytes] | None = None) -> None:
+        """Have a document read; what becomes of it comes from `wait`, body and all. Where many wait and `load` gives its body again,
+        it is left without one until it is its turn."""
+        if load is not None and self._held + len(exchange.body) > _BODIES_HELD:
+            exchange.body = b""
+        self._waiting.append(Waiting(exchange, load))
+        self._held += len(exchange.body)
         self._busy_at = time.monotonic()
         self._serve()
 
@@ -81,12 +96,12 @@ class DocumentPool:
         until = time.monotonic() + timeout_ms / 1000
         while True:
             now = time.monotonic()
-            busy = [child.deadline for child in self._children if child.exchange is not None or not child.ready]
+            busy = [child.deadline for child in self._children if child.waiting is not None or not child.ready]
             if self._selector is not None and not self._ended:
                 for key, _ in self._selector.select(max(0.0, min([until, *busy]) - now)):
                     self._hear(key.data)
             now = time.monotonic()
-            for child in [each for each in self._children if each.deadline < now and (each.exchange is not None or not each.ready)]:
+            for child in [each for each in self._children if each.deadline < now and (each.waiting is not None or not each.ready)]:
                 self._lose(child, FAULT_TIMEOUT)
             self._serve()
             if self._ended or now >= until or not self.pending:
@@ -109,17 +124,20 @@ class DocumentPool:
         if self._children and not self.pending and time.monotonic() - self._busy_at > _IDLE_S:
             self.close()
 
-    def stop(self) -> list[Exchange]:
+    def stop(self) -> list[Waiting]:
         """Give up what is not yet read, and hand it back."""
-        given_up = [*self._waiting, *(child.exchange for child in self._children if child.exchange is not None)]
+        busy = [child for child in self._children if child.waiting is not None]
+        given_up = [*(child.waiting for child in busy if child.waiting is not None), *self._waiting]
         self._waiting.clear()
-        for child in [child for child in self._children if child.exchange is not None]:
+        self._held = 0
+        for child in busy:
             self._end(child)
         return given_up
 
     def close(self) -> None:
         """End the children. The pool can be used again afterwards."""
         self._waiting.clear()
+        self._held = 0
         self._ended.clear()
         for child in list(self._children):
             self._end(child)
@@ -132,12 +150,20 @@ class DocumentPool:
         for child in self._children:
             if not self._waiting:
                 return
-            if child.ready and child.exchange is None:
-                self._give(child, self._waiting.popleft())
+            if child.ready and child.waiting is None:
+                self._give(child, self._take())
         starting = sum(not child.ready for child in self._children)
         while len(self._children) < max(self.limits.processes, 1) and starting < len(self._waiting):
             self._start()
             starting += 1
+
+    def _take(self) -> Waiting:
+        """The document whose turn it is, with its body."""
+        waiting = self._waiting.popleft()
+        self._held -= len(waiting.exchange.body)
+        if waiting.load is not None and not waiting.exchange.body:
+            waiting.exchange.body = waiting.load()
+        return waiting
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -162,20 +188,21 @@ class DocumentPool:
             self._selector = selectors.DefaultSelector()
         self._selector.register(ours, selectors.EVENT_READ, child)
 
-    def _give(self, child: _Child, exchange: Exchange) -> None:
-        limits = self.limits
+    def _give(self, child: _Child, waiting: Waiting) -> None:
+        limits, exchange = self.limits, waiting.exchange
         order = Order(
             exchange.url, exchange.response_head.decode("latin-1"), exchange.truncated, limits.max_decoded, limits.product_token
         ).encode()
         body_file = os.memfd_create("document")
-        child.exchange, child.reply_file = exchange, os.memfd_create("page")
+        child.waiting, child.reply_file = waiting, os.memfd_create("page")
         child.deadline = time.monotonic() + CLOCK_SHARE * limits.timeout_ms / 1000 + 2
         write_all(body_file, order + exchange.body)
         try:
             socket.send_fds(child.channel, [str(len(order)).encode()], [body_file, child.reply_file])
         except OSError:  # it died while it had nothing to do
             self._end(child)
-            self._waiting.appendleft(exchange)
+            self._waiting.appendleft(waiting)
+            self._held += len(exchange.body)
         finally:
             os.close(body_file)
 
@@ -188,36 +215,36 @@ class DocumentPool:
         if said == READY:
             child.ready = True
             self._failed_starts = 0
-        elif said == DONE and child.exchange is not None:
+        elif said == DONE and child.waiting is not None:
             self._done(child)
         else:
             self._lose(child, "")
 
     def _done(self, child: _Child) -> None:
-        exchange = child.exchange
-        assert exchange is not None
+        assert child.waiting is not None
         try:
             size = os.fstat(child.reply_file).st_size
             page, error, truncated = decode_reply(read_all(child.reply_file, min(size, MAX_REPLY)))
         except BadReply:
             self._lose(child, FAULT_BROKEN)
             return
-        self._ended.append((exchange, Understood(page, error, truncated)))
+        self._ended.append((child.waiting.exchange, Understood(page, error, truncated)))
         os.close(child.reply_file)
-        child.exchange, child.reply_file = None, -1
+        child.waiting, child.reply_file = None, -1
         child.served += 1
         if child.served >= _DOCUMENTS_A_CHILD:
             self._end(child)
 
     def _lose(self, child: _Child, fault: str) -> None:
         """End a child; its document is a page with a fault. `fault`: "" asks how the child died."""
-        exchange = child.exchange
+        waiting = child.waiting
         died_of = self._end(child)
-        if exchange is None:
+        if waiting is None:
             self._failed_starts += not child.ready
             if self._failed_starts < _STARTS or not self._waiting:
                 return
-            exchange, self._failed_starts = self._waiting.popleft(), 0  # else it would be tried for ever
+            waiting, self._failed_starts = self._take(), 0  # else it would be tried for ever
+        exchange = waiting.exchange
         self._ended.append((exchange, Understood(Page(size=len(exchange.body), faults=[fault or _FAULT_OF.get(died_of, FAULT_BROKEN)]))))
 
     def _end(self, child: _Child) -> int:
@@ -229,6 +256,6 @@ class DocumentPool:
         if child.reply_file >= 0:
             os.close(child.reply_file)
             child.reply_file = -1
-        child.exchange = None
+        child.waiting = None
         child.process.kill()
         return max(-child.process.wait(), 0)

@@ -1,25 +1,27 @@
-"""Documents in a crawl: fetched like pages, read beside it.
+"""Documents in a crawl: archived like pages, read beside it.
 
-A fetched document is handed to the pool before anybody sees its exchange, and handed on when it is read: to the worker, reading is part of
-fetching. So nothing waits for it but its own host, which rests until then; a batch holds only exchanges that are understood, as the store's
-protocol asks, and a commit never waits for a slow file. The price: a process that is killed meanwhile fetches that document again.
+A document that has come is set aside by whoever archives it (`lycosa.crawl.absorb`: first of all it goes into a WARC) and handed to the
+pool; the worker gets its exchange when it is read. Nothing waits meanwhile: its host goes on, commits go on without it, and what a kill
+leaves is read from the archive by the next worker. Where very many wait, nothing new is fetched until some are read.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 from lycosa.core.config import Config
-from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request, VisitKind
-from lycosa.crawl.document_pool import DocumentLimits, DocumentPool
+from lycosa.crawl.document_pool import DocumentLimits, DocumentPool, Waiting
 from lycosa.crawl.understand import Understood
 from lycosa.fetch.decode import decode_with, parse_head
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.robots import product_token
-from lycosa.page.documents.kinds import kind_of
-from lycosa.page.media import media_type
+from lycosa.page.documents.kinds import begins_as_document, kind_of
+
+MOST_UNREAD = 1_000
+"""Documents that may wait before nothing new is fetched: what is on the disk twice meanwhile, at most 10 GB at the default limits."""
 
 
 def document_limits(config: Config) -> DocumentLimits:
@@ -30,8 +32,12 @@ def document_limits(config: Config) -> DocumentLimits:
     )
 
 
+SetAside = Callable[[Exchange], Callable[[], bytes] | None]
+"""Archives a document that has come, and gives a way to its body; None: it need not be read, and is an answer like any other."""
+
 _SLICE_MS = 10  # while documents are being read, how long to listen to the network alone
-_TEXT_TYPES = frozenset({"text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
+_PEEK_BYTES = 2_048  # of a coded body: enough for the first bytes of what is in it
+_PEEK_DECODED = 1_024
 
 
 class Documents:
@@ -52,19 +58,20 @@ class Documents:
         return hash(self.limits)
 
     def wants(self, exchange: Exchange) -> bool:
-        """Whether an answer is a document, by its type and its bytes."""
+        """Whether an answer is a document, by its bytes. Hot path: asked about every page."""
         body = exchange.body
         if not self.limits.processes or not body:
             return False
         headers = parse_head(exchange.response_head)
         if headers.get("content-encoding") or headers.get("transfer-encoding"):
-            if media_type(headers.get("content-type") or "") in _TEXT_TYPES:
+            start = decode_with(replace(exchange, body=body[:_PEEK_BYTES]), headers, _PEEK_DECODED)
+            if not begins_as_document(start.payload):
                 return False  # nearly all pages: not worth unpacking twice
             body = decode_with(exchange, headers, self.limits.max_decoded).payload
         return kind_of(body) is not None
 
     def read(self, exchange: Exchange) -> Understood:
-        """What a document says: as read while it was fetched, or read now."""
+        """What a document says: as read while the crawl went on, or read now."""
         known = self._read.get(id(exchange))
         return known[1] if known is not None else self.pool.read(exchange)
 
@@ -81,15 +88,26 @@ class Documents:
 class DocumentFetcher:
     """A fetcher whose exchanges come when they are read, if they are documents."""
 
-    def __init__(self, fetcher: Fetcher, documents: Documents) -> None:
+    def __init__(self, fetcher: Fetcher, documents: Documents, set_aside: SetAside) -> None:
         self._fetcher = fetcher
         self._documents = documents
-        self._stopped: list[Exchange] = []
+        self._set_aside = set_aside
+        self._left: list[Waiting] = []
 
     @property
     def active(self) -> int:
         """Exchanges that were started and not yet handed back."""
-        return self._fetcher.active + self._documents.pool.pending + len(self._stopped)
+        return self._fetcher.active + self.unread
+
+    @property
+    def fetching(self) -> int:
+        """Those of them that the network is busy with."""
+        return self._fetcher.active
+
+    @property
+    def unread(self) -> int:
+        """Those of them that have come, documents that are not read yet."""
+        return self._documents.pool.pending + len(self._left)
 
     def start(self, request: Request) -> None:
         """Begin an exchange."""
@@ -98,7 +116,10 @@ class DocumentFetcher:
     def wait(self, timeout_ms: int) -> list[Exchange]:
         """What has finished, waiting for the first one at most `timeout_ms`."""
         pool = self._documents.pool
-        finished, self._stopped = self._stopped, []
+        finished: list[Exchange] = []
+        left_over, self._left = self._left, []
+        for waiting in left_over:
+            pool.begin(*waiting)
         pool.rest()
         left = timeout_ms
         while True:
@@ -107,8 +128,9 @@ class DocumentFetcher:
             took = min(left, _SLICE_MS) if pool.pending and self._fetcher.active else left
             if self._fetcher.active:
                 for exchange in self._fetcher.wait(took):
-                    if _is_answer(exchange) and self._documents.wants(exchange):
-                        pool.begin(exchange)
+                    load = self._set_aside(exchange) if _is_answer(exchange) and self._documents.wants(exchange) else None
+                    if load is not None:
+                        pool.begin(exchange, load)
                     else:
                         finished.append(exchange)
                 read = pool.wait(0) if pool.pending else []
@@ -126,9 +148,12 @@ class DocumentFetcher:
         self._fetcher.sleep(timeout_ms, wake)
 
     def stop(self) -> None:
-        """End everything under way; documents that are not read yet are fetched again another time."""
+        """End what is under way on the network; documents that have come go on being read."""
         self._fetcher.stop()
-        self._stopped += [replace(exchange, error=FetchError.INTERRUPTED) for exchange in self._documents.pool.stop()]
+
+    def leave(self) -> None:
+        """Read no more: what has come stays in the archive, for the next `wait` or, if there is none, for the next worker."""
+        self._left += self._documents.pool.stop()
 
     def close(self) -> None:
         """Give connections back and end the children."""
@@ -137,4 +162,4 @@ class DocumentFetcher:
 
 
 def _is_answer(exchange: Exchange) -> bool:
-    return exchange.kind == VisitKind.PAGE and not exchange.error and (200 <= exchange.status < 301) and exchange.truncated != "unspecified"
+    return exchange.kind == VisitKind.PAGE and 200 <= exchange.status < 301 and exchange.truncated != "unspecified"

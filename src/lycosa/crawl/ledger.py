@@ -23,6 +23,7 @@ from lycosa.crawl.progress import Progress
 from lycosa.crawl.robots import RobotsKeeper
 from lycosa.crawl.screen import PUT_OFF_MS, Excluded, Screen, TrapKeeper
 from lycosa.crawl.territory import Territory
+from lycosa.crawl.unread import Unread
 from lycosa.frontier.change_rate import ClaimTrust, claim_weight, silence_weight
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
@@ -132,6 +133,8 @@ class Ledger:
         self.progress = Progress(clock.monotonic_ms())
         self.batch = Batch(claim, info)
         self.cut: Batch | None = None
+        self.unread = Unread(claim, info)
+        self.cuts = 0  # how many batches were cut
         self.urgent: deque[Task] = deque()
         self.in_flight: dict[int, tuple[UrlRow, ...]] = {}
         self.budgets = PageBudgets(collections, lambda: self.reserve.shelves, self.pending_urls)
@@ -171,7 +174,8 @@ class Ledger:
     # -- batches ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give the files back that hold keys and hosts. Nothing may be asked afterwards."""
+        """Give the files back that hold keys and hosts, and leave unread documents for replay. Nothing may be asked afterwards."""
+        self.unread.abandon()
         self.reserve.directory.close()
         for assignment in self.assignments.values():
             assignment.known.close()
@@ -189,6 +193,8 @@ class Ledger:
         if not batch.empty:
             self.batch = Batch(self._claim, self._info)
             self.cut = batch
+            self.cuts += 1
+            self.unread.seal()
             batch.applied = self.applied()
             batch.cut()
         return batch
@@ -196,6 +202,7 @@ class Ledger:
     def committed(self) -> None:
         """The batch that was cut last stands in the tables: they show it from now on."""
         self.cut = None
+        self.unread.committed(self.cuts)
         self.reserve.refresh(self._claim.state)
 
     def follow_log(self) -> None:

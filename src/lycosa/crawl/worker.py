@@ -19,7 +19,7 @@ from lycosa.crawl.absorb import Absorber, conditions
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import KINDS
-from lycosa.crawl.documents import DocumentFetcher
+from lycosa.crawl.documents import MOST_UNREAD, DocumentFetcher
 from lycosa.crawl.ledger import AWAIT_GRANT, WAIT, Ledger, Task
 from lycosa.crawl.membership import Answer, Lease
 from lycosa.crawl.progress import Progress
@@ -86,7 +86,7 @@ class Worker:
         self.frontier = ledger.frontier
         self._config = config
         self._documents = self.absorber.documents
-        self._fetcher: Fetcher = DocumentFetcher(fetcher, self._documents)
+        self._fetcher = DocumentFetcher(fetcher, self._documents, self._set_aside)
         self.clock = clock
         self._read_types = READ_TYPES if config.crawl.documents else TEXT_TYPES
         self._limits = limits
@@ -247,7 +247,9 @@ class Worker:
         return wanted is not None and self.progress.pages + self._pages_in_flight >= wanted
 
     def _room(self) -> int:
-        return 0 if self._paused or not self._may_fetch() else self._config.fetch.connections - self._fetcher.active
+        if self._paused or not self._may_fetch() or self._fetcher.unread >= MOST_UNREAD:
+            return 0
+        return self._config.fetch.connections - self._fetcher.fetching
 
     def _may_fetch(self) -> bool:
         """Whether an exchange may start: the lease holds, and its answer still names every partition (else this claim is to end)."""
@@ -273,7 +275,7 @@ class Worker:
             self._closed = frozenset(
                 name
                 for name, each in self.ledger.assignments.items()
-                if each.in_flight >= each.collection.connections or name in self._resting or self._spent(each)
+                if each.in_flight - each.unread >= each.collection.connections or name in self._resting or self._spent(each)
             )
             if len(self._closed) == len(self.ledger.assignments):
                 break  # nothing may be fetched, so nothing is missing
@@ -406,7 +408,7 @@ class Worker:
         self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
 
     def _wait(self) -> list[Exchange]:
-        if self._fetcher.active and self._lease is not None and not self._lease.holds:
+        if self._fetcher.fetching and self._lease is not None and not self._lease.holds:
             self._fetcher.stop()  # the partitions may be another's before long; what has ended is there all the same
             return self._fetcher.wait(0)
         timeout = self._longest_wait_ms
@@ -429,11 +431,17 @@ class Worker:
             for exchange in self._fetcher.wait(100):
                 self._finish(exchange)
         self._fetcher.stop()
-        while self._fetcher.active:
+        while self._fetcher.fetching:
             for exchange in self._fetcher.wait(100):
                 self._finish(exchange)
+        self._fetcher.leave()
         self.commit_now()
         self._observe(self._last_observed + _OBSERVE_MS + 1)
+
+    def _set_aside(self, exchange: Exchange) -> Callable[[], bytes] | None:
+        """A document has come: archive it. It comes again, to `_finish`, when it is read."""
+        assert isinstance(exchange.token, Task)
+        return self.absorber.set_aside(exchange, exchange.token)
 
     def _finish(self, exchange: Exchange) -> None:
         task = exchange.token

@@ -26,6 +26,7 @@ WARC_NAME = "archive.warc.gz"
 CDXJ_NAME = "archive.cdxj"
 
 _FOLDER_NAME = re.compile(r"^(\d{8,})-(\d+)$")
+_UNREAD_FROM = 1_000_000  # folders from this number on are never committed; replay takes them after the batches of their claim
 
 
 class Buffer(Protocol):
@@ -73,6 +74,7 @@ class Claim:
         self._storage = storage
         self._now = now
         self._folders = 0
+        self._unread_folders = _UNREAD_FROM
         self._released = False
         self.state = state
         self.entry = entry.number
@@ -125,12 +127,25 @@ class Claim:
                 waiting.append(name)
         return waiting
 
-    def next_folder(self) -> DataFolder:
-        """Create the folder for the next commit. One that is never committed stays: its WARC is then an orphan."""
-        self._folders += 1
-        relative = f"{DATA}/{self.entry:08d}-{self._folders}"
+    def next_folder(self, *, unread: bool = False) -> DataFolder:
+        """Create the folder for the next commit. One that is never committed stays: its WARC is then an orphan.
+
+        `unread`: it is for what is archived and not understood yet, and will not be committed (`lycosa.crawl.unread`).
+        """
+        if unread:
+            number = self._unread_folders = self._unread_folders + 1
+        else:
+            number = self._folders = self._folders + 1
+        relative = f"{DATA}/{self.entry:08d}-{number}"
         absolute = self._storage.fresh_folder(relative)
-        return DataFolder(self._folders, relative, absolute, new_attempt())
+        return DataFolder(number, relative, absolute, new_attempt())
+
+    def discard(self, folder: DataFolder) -> None:
+        """Remove a folder of this claim that no commit names: whatever its WARC holds is committed elsewhere, under the same record ids."""
+        if self._storage.on_disk:
+            self._storage.remove(folder.warc)
+            self._storage.remove_folder(folder.relative)
+        self._storage.drop_drafts(folder.relative)
 
     def commit(
         self,

@@ -45,6 +45,11 @@ _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0"
 _NAMES_LENGTH = 65_536  # bytes at either end of a ZIP file in which the names of its parts are looked for
 
 
+def begins_as_document(start: bytes) -> bool:
+    """Whether `kind_of` may find something in a payload that begins so. `start`: its first 1,024 bytes, or as many as there are."""
+    return start.startswith((_ZIP, _OLE, b"{\\rtf", b"RIFF", *_IMAGES)) or b"%PDF-" in start[:_PDF_WITHIN]
+
+
 def kind_of(payload: bytes) -> Kind | None:
     """The kind of a document; None: it is none that we read. Never raises."""
     if payload.startswith(_ZIP):
