@@ -131,6 +131,13 @@ def test_bytes_decide_whatever_the_server_says(pool: DocumentPool, content_type:
         documents.pool = DocumentPool(pool.limits)
 
 
+def test_where_documents_are_not_to_be_read_no_process_starts() -> None:
+    with closing(Documents(DocumentLimits(processes=0))) as documents:
+        body, head = pdf(b"They hunt at night."), b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\n\r\n"
+        assert Reader(1 << 24, "lycosa", documents)(_exchange(body, head=head), parse_head(head)).page is None
+        assert not documents.pool._children
+
+
 def _damaged(payload: bytes, chance: random.Random) -> bytes:
     if chance.random() < 0.5:
         return payload[: chance.randrange(1, len(payload))]
