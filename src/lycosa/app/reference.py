@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from lycosa.app.template import SECTIONS, toml_value
-from lycosa.core.config import Collection, Config
+from lycosa.core.config import BasicAuth, Collection, Config, FormLogin
 from lycosa.store.schema import TABLES
 
 _SETTINGS_HEAD = """# Settings
@@ -35,7 +35,18 @@ def settings_page() -> str:
         model = getattr(config, section)
         parts.append(f"## [{section}]\n\n{(type(model).__doc__ or '').strip()}\n\n{_settings_table(model)}")
     parts.append(f"## [[collection]]\n\n{(Collection.__doc__ or '').strip()}\n\n{_settings_table(Collection())}")
+    for name, model in (("auth", BasicAuth), ("login", FormLogin)):
+        parts.append(f"## [[collection.{name}]]\n\n{' '.join((model.__doc__ or '').split())}\n\n{_required_table(model)}")
     return "\n".join(parts)
+
+
+def _required_table(model: type[BaseModel]) -> str:
+    """The settings of a table that has no defaults as a whole."""
+    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        default = "required" if field.is_required() else f"`{toml_value(field.get_default(call_default_factory=True))}`"
+        rows.append(f"| `{name}` | {default} | {field.description} |")
+    return "\n".join(rows) + "\n"
 
 
 def _settings_table(values: BaseModel) -> str:

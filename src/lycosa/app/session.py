@@ -16,6 +16,7 @@ from lycosa.core.config import Config
 from lycosa.crawl.found import FoundReader
 from lycosa.crawl.inbox import Inbox
 from lycosa.crawl.ledger import Job, Ledger
+from lycosa.crawl.manners import require_secrets
 from lycosa.crawl.membership import Lease
 from lycosa.crawl.replay import replay
 from lycosa.crawl.resume import load, reconsider
@@ -192,6 +193,7 @@ def open_session(
     for job in jobs:
         settings[job.collection.name] = {**job.collection.model_dump(mode="json"), "seeds": list(job.seeds)}
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
+    require_secrets((job.collection for job in jobs), os.environ)
     every_seed = [normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)]
     fetching = fetcher or CurlFetcher(config.fetch, AddressGuard(named_pair(seed) for seed in every_seed), clock)
     if shared:

@@ -51,6 +51,8 @@ def toml_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return f'"{value}"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {toml_value(item)}" for name, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
     return str(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Container, MutableMapping, Sequence
+from collections.abc import Container, Iterable, MutableMapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
@@ -129,6 +129,18 @@ class CrawlSettings(_Section):
     document_memory: SizeBytes = Field(
         2**30, ge=400 * 2**20, description="Address space of a process that reads documents; what wants more is left without text."
     )
+    browser: str = Field("", description="The Chromium that renders pages; empty: `chromium` and its kin on the PATH.")
+    render_pages: int = Field(2, ge=1, le=32, description="Pages that are rendered at once.")
+    render_timeout: DurationMs = Field(
+        10_000,
+        ge=500,
+        description="How long a page may take in the browser; what it waits for the network is not counted, up to ten times that.",
+    )
+    render_requests: int = Field(40, ge=0, le=1_000, description="Requests that one page being rendered may cause.")
+    render_bytes: SizeBytes = Field(16 * 2**20, ge=2**16, description="Bytes that one page being rendered may load, or grow to.")
+    render_memory: SizeBytes = Field(
+        2**31, ge=2**28, description="Memory of the browser with all its processes; when it takes more it is ended, and begun anew."
+    )
     exclusions: str = Field(
         "",
         description="A file of what must never be fetched: `host NAME`, `domain NAME` or `prefix URL`, one a line; "
@@ -208,6 +220,51 @@ class ServeSettings(_Section):
 
     host: str = Field("127.0.0.1", description="The address to listen on. Loopback unless you know why not.")
     port: int = Field(8000, ge=0, le=65535, description="The port; 0 takes a free one.")
+
+
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def _web_address(value: str) -> str:
+    if not re.match(r"https?://[^/@\s]+(/|$)", value):
+        raise ValueError("write an http or https URL without a user name in it")
+    return value
+
+
+def _expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return value
+
+
+class BasicAuth(_Section):
+    """Credentials for HTTP Basic authentication (RFC 7617). They are sent to URLs of that origin below that path, and nowhere else."""
+
+    url: Annotated[str, AfterValidator(_web_address)] = Field(description="Where they hold: this URL and everything below its path.")
+    user: str = Field(pattern=r"^[^:\x00-\x1f\x7f]*$", description="The user's name.")
+    password_env: _Variable = Field(description="The environment variable that holds the password; it stands nowhere else.")
+
+
+class FormLogin(_Section):
+    """A form to log in with, once for all pages of its origin; with it the collection keeps cookies. The page with the form is asked
+    for, and what it holds in hidden fields is sent back with `fields` and the password."""
+
+    url: Annotated[str, AfterValidator(_web_address)] = Field(description="The page that holds the form. robots.txt must allow it.")
+    fields: dict[str, str] = Field(default_factory=dict, description='What to fill in beside the password: `{ user = "me" }`.')
+    password_field: str = Field("password", min_length=1, description="The name of the password's field.")
+    password_env: _Variable = Field(description="The environment variable that holds the password; it stands nowhere else.")
+    success: Annotated[str, AfterValidator(_expression)] = Field(
+        "",
+        description="A regular expression that matches somewhere in the page that follows when it worked. "
+        "Empty: it worked if that page has no field for a password.",
+    )
+    logged_out: Annotated[str, AfterValidator(_expression)] = Field(
+        "",
+        description="A regular expression that matches somewhere in a page that says we are logged out. "
+        "A redirect to the form says so in any case.",
+    )
 
 
 class Collection(_Section):
@@ -303,6 +360,31 @@ class Collection(_Section):
         "They are archived, not indexed; `lycosa export mirror` then writes copies that are whole.",
     )
     respect_nofollow: bool = Field(True, description="Do not follow links marked rel=nofollow.")
+    accept_language: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9*,;=. -]*$",
+        description="The Accept-Language header of this collection. Empty: its `language` if it has one, else `fetch.accept_language`.",
+    )
+    referer: bool = Field(
+        False,
+        description="Send a Referer: the page that led to this one; to another origin the origin alone, from https to http nothing.",
+    )
+    cookies: bool = Field(
+        False,
+        description="Keep the cookies that servers set and send them back, as a browser does. They are held in the worker's memory only.",
+    )
+    auth: tuple[BasicAuth, ...] = Field((), description="Basic authentication: one [[collection.auth]] each, see below.")
+    login: tuple[FormLogin, ...] = Field((), description="Forms to log in with: one [[collection.login]] each, see below.")
+    render: Literal["never", "auto", "always"] = Field(
+        "never",
+        description="Whether pages are rendered in Chromium before they are read: `auto` where that adds text or links, which is learned "
+        "for each host from samples; `always` every page that has scripts.",
+    )
+    render_hosts: tuple[str, ...] = Field(
+        (),
+        description="Hosts, with all below them, that a page being rendered may load scripts and data from, besides its own registrable "
+        "domain and what the scope takes.",
+    )
 
 
 class Config(_Section):
@@ -429,11 +511,19 @@ def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -
     where = f"{source}{_line_of(text, location)}" if override is None else f"--set {override}"
     where = f"{where}: {'.'.join(str(part) for part in location)}"
     if problem["type"] == "extra_forbidden":
-        section = _sections().get(names[0]) if len(names) > 1 else None
-        known = list(section.model_fields) if section else list(Config.model_fields)
+        known = list(_fields_at(names[:-1]))
         return f"{where}: unknown setting {names[-1]!r}; {_nearest(names[-1], known)}"
     message = problem["msg"].removeprefix("Value error, ")
     return f"{where}: {message} (given: {problem.get('input')!r})"
+
+
+def _fields_at(names: Sequence[str]) -> Iterable[str]:
+    """The settings of the table that these names lead to."""
+    if not names:
+        return Config.model_fields
+    tables: dict[tuple[str, ...], type[_Section]] = {("collection", "auth"): BasicAuth, ("collection", "login"): FormLogin}
+    section = tables.get(tuple(names)) or _sections().get(names[0])
+    return section.model_fields if section else Config.model_fields
 
 
 def _line_of(text: str, location: tuple[str | int, ...]) -> str:

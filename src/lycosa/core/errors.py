@@ -100,6 +100,7 @@ class FetchError(StrEnum):
     UNSUPPORTED_SCHEME = "unsupported_scheme"
     INTERRUPTED = "interrupted"  # we stopped it
     PARSE_CRASHED = "parse_crashed"  # the page killed the parser
+    LOGGED_OUT = "logged_out"  # the page says that we are not logged in
     INTERNAL = "internal"  # libcurl said something that this table does not know
 
     @property
@@ -122,6 +123,7 @@ _RETRY = frozenset(
         FetchError.INCOMPLETE,
         FetchError.HTTP2,
         FetchError.INTERRUPTED,
+        FetchError.LOGGED_OUT,
         FetchError.INTERNAL,
     }
 )

@@ -42,6 +42,12 @@ class VisitKind(StrEnum):
     FEED = "feed"
     DOCUMENT = "document"
     CHECK = "check"
+    LOGIN = "login"  # a form to log in with: its page, its sending, what follows
+    REQUISITE = "requisite"  # what a page that is being rendered asked for
+
+
+KINDS_WITHOUT_ROWS = frozenset({VisitKind.ROBOTS, VisitKind.LOGIN, VisitKind.REQUISITE})
+"""Visits of URLs that no row of `urls` stands for: what serves other fetches."""
 
 
 class LinkKind(StrEnum):
@@ -132,6 +138,7 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()  # further request headers, e.g. If-None-Match
     token: object = None
     unwanted: Callable[[str], bool] | None = None
+    form: bytes | None = None  # the body of a POST (application/x-www-form-urlencoded); None: GET
 
 
 @dataclass(slots=True)
@@ -158,6 +165,7 @@ class Exchange:
         ""  # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded" (not of WARC's vocabulary)
     )
     first_byte_ms: int = 0  # from the start to the first byte
+    rendered: bytes = b""  # the document as it stood in a browser after its scripts had run, UTF-8; empty: not rendered
     connect_ms: int = 0  # of it, until the request was sent: looking up the name, connecting, TLS
     token: object = None
 

@@ -93,7 +93,8 @@ class Absorber:
         headers = parse_head(exchange.response_head)
         verdict = judge(exchange, headers, now_ms=self._clock.now_ms(), last_attempt=any(row.fails >= self._retries for row in task.rows))
         first = task.rows[0] if task.rows else None
-        visit = build_visit(exchange, headers, task.identity, first.collection if first else self._collection_of(task), first, task.attempt)
+        name = first.collection if first else task.collection or self._collection_of(task)
+        visit = build_visit(exchange, headers, task.identity, name, first, task.attempt)
         if first is None:
             visit.referrer, visit.depth = task.origin, task.hop  # what replay needs to know of a robots.txt
         if replayed is not None:
@@ -114,6 +115,8 @@ class Absorber:
         if task.kind is VisitKind.ROBOTS:
             self._read_robots(exchange, task, visit, verdict)
             ledger.batch.add_visit(visit)
+        elif first is None:
+            ledger.batch.add_visit(visit)  # nothing follows from it but what whoever asked makes of it
         else:
             ledger.in_flight.pop(task.key, None)
             self._read_rows(exchange, headers, task, visit, verdict, revisit_of)

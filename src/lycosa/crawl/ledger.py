@@ -64,6 +64,9 @@ class Task:
     kind: VisitKind
     attempt: int = 1
     hop: int = 0
+    collection: str = ""  # whose it is, where there are no rows to say it (a log-in, a requisite)
+
+    referrer: str = ""  # likewise: the page that it is for
 
     @property
     def key(self) -> int:

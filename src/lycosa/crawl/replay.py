@@ -24,6 +24,7 @@ from lycosa.store.live import LiveTables
 from lycosa.store.rows import url_record
 from lycosa.url.scope import hostname, url_origin
 
+_BESIDE = (VisitKind.LOGIN, VisitKind.REQUISITE)  # exchanges that no row of `urls` stands for
 _WAITING = (UrlState.KNOWN, UrlState.VISITED, UrlState.GONE)
 
 
@@ -142,6 +143,11 @@ def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool
         ledger.host(identity)
         ledger.host(ledger.identifier.identify(f"{origin}/"))  # whose file it is, where it was redirected
         absorber.replay(exchange, Task(identity, (), origin, VisitKind.ROBOTS, visit.attempt, visit.depth), replayed)
+        return True
+    if visit.kind in _BESIDE:
+        ledger.host(identity)
+        task = Task(identity, (), visit.referrer, VisitKind(visit.kind), visit.attempt, visit.depth, visit.collection)
+        absorber.replay(exchange, task, replayed)
         return True
     operation = visit.kind if visit.kind in KINDS else ""
     admitted = {

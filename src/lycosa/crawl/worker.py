@@ -5,6 +5,7 @@ What an exchange means is the ledger's business (`lycosa.crawl.ledger`); here is
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,8 @@ from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.documents import MOST_UNREAD, DocumentFetcher
 from lycosa.crawl.ledger import AWAIT_GRANT, WAIT, Ledger, Task
+from lycosa.crawl.logins import Login, LoginDesk
+from lycosa.crawl.manners import Manners
 from lycosa.crawl.membership import Answer, Lease
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.standing import Standing, waiting_by_partition
@@ -88,6 +91,9 @@ class Worker:
         self._documents = self.absorber.documents
         self._fetcher = DocumentFetcher(fetcher, self._documents, self._set_aside)
         self.clock = clock
+        collections = {name: each.collection for name, each in ledger.assignments.items()}
+        self._manners = Manners(collections, ledger.domains, clock, os.environ)
+        self._logins = LoginDesk(ledger, os.environ)
         self._read_types = READ_TYPES if config.crawl.documents else TEXT_TYPES
         self._limits = limits
         self._forever = forever
@@ -351,6 +357,15 @@ class Worker:
             return False
         if not self.ledger.robots.allowed(row.id.url, origin):
             return self._exclude(rows, Exclusion.ROBOTS)
+        if not self._manners.plain:
+            rows, others = self._manners.together(rows)
+            for other in others:
+                self.frontier.add(other)
+            if row.key in self.ledger.in_flight:  # for a collection of other manners
+                return self._wait_all(rows, self.clock.monotonic_ms() + _OBSERVE_MS)
+            login = self._logins.due(rows, origin)
+            if login is not None:
+                return self._log_in(login, rows)
         rows = self._not_held(rows)
         if not rows:
             self.frontier.undo(row.id.host_key)
@@ -369,6 +384,23 @@ class Worker:
         self._start(Task(row.id, rows, origin, KINDS[row.operation], row.fails + 1))
         self._pages_in_flight += 1
         self.ledger.in_flight[row.key] = rows
+        return True
+
+    def _wait_all(self, rows: tuple[UrlRow, ...], until: int) -> bool:
+        """The fetch is not made now; these are looked at again at `until` (monotonic)."""
+        for row in rows:
+            self.frontier.add(row, until)
+        self.frontier.undo(rows[0].id.host_key)
+        return False
+
+    def _log_in(self, login: Login, rows: tuple[UrlRow, ...]) -> bool:
+        """Log in before these are fetched; the host is held meanwhile."""
+        task = self._logins.begin(login)
+        if task is None:
+            return self._wait_all(rows, max(login.next_try, self.clock.monotonic_ms() + _OBSERVE_MS))
+        self.frontier.hold(rows[0].id.host_key)
+        self.frontier.put_back(rows)
+        self.ledger.urgent.append(task)
         return True
 
     def _affords_grant(self, rows: tuple[UrlRow, ...]) -> bool:
@@ -405,7 +437,18 @@ class Worker:
             if any(self.ledger.assignments[row.collection].collection.requisites for row in task.rows):
                 patterns += REQUISITE_TYPES
             unwanted = partial(_unwanted, patterns)
-        self._fetcher.start(Request(task.identity.url, task.kind, conditions(task.rows), task, unwanted))
+        fields = conditions(task.rows)
+        if not self._manners.plain:
+            if task.kind is VisitKind.ROBOTS:
+                fields = self._manners.robots_fields(task.identity.url)
+            elif task.rows:
+                fields += self._manners.fields(task.identity.url, task.rows[0].collection, task.rows[0].referrer)
+            else:
+                fields += self._manners.fields(task.identity.url, task.collection, task.referrer)
+        if task.kind is VisitKind.LOGIN:
+            self._fetcher.start(self._logins.request(task, fields))
+            return
+        self._fetcher.start(Request(task.identity.url, task.kind, fields, task, unwanted))
 
     def _wait(self) -> list[Exchange]:
         if self._fetcher.fetching and self._lease is not None and not self._lease.holds:
@@ -449,11 +492,31 @@ class Worker:
         if exchange.error == FetchError.INTERRUPTED:
             self.ledger.give_back(task, self.clock.monotonic_ms())
         else:
+            if not self._manners.plain:
+                self._hear(exchange, task)
             self.absorber.absorb(exchange, task)
+            if task.kind is VisitKind.LOGIN:
+                self._go_on(exchange, task)
         if task.rows:
             self._pages_in_flight -= 1
             for row in task.rows:  # after its page was counted: it must not be missing from `added` in between
                 self.ledger.assignments[row.collection].in_flight -= 1
+
+    def _hear(self, exchange: Exchange, task: Task) -> None:
+        """Take what an answer says to the collection that asked: cookies, and whether it is logged in."""
+        if task.kind is VisitKind.ROBOTS:
+            return
+        self._manners.received(exchange, task.rows[0].collection if task.rows else task.collection)
+        if task.rows:
+            self._logins.notice(exchange, task.rows)
+
+    def _go_on(self, exchange: Exchange, task: Task) -> None:
+        """The next step of a log-in, or its end."""
+        following = self._logins.answered(exchange, task)
+        if following is not None:
+            self.ledger.urgent.append(following)
+        else:
+            self.frontier.release(task.identity.host_key)
 
     def commit_if_due(self) -> None:
         """Commit what has come together, if it is much or old enough."""

@@ -26,10 +26,11 @@ from lycosa.fetch.chunked import dechunk
 from lycosa.fetch.connect_to import parse_connect_to
 from lycosa.fetch.decode import parse_head
 from lycosa.fetch.driver import Driver, monotonic_ms
-from lycosa.fetch.fields import default_fields, field_lines, head_end
+from lycosa.fetch.fields import default_fields, field_lines, head_end, with_fields
 from lycosa.fetch.file_transfer import FileTransfer, split_file_url
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.handle import authorities_file, new_handle
+from lycosa.fetch.redact import redacted_fields
 from lycosa.fetch.transfer import Transfer, split_url
 
 _PROTOCOLS = {1: "http/1.0", 2: "http/1.1", 3: "h2", 4: "h2", 5: "h2", 30: "h3"}  # CURL_HTTP_VERSION_*
@@ -88,9 +89,10 @@ class CurlFetcher:
         transfer.request = request
         transfer.url = url
         if request.headers:
-            fields = [*self._fields, *field_lines(request.headers)]
+            fields = with_fields(self._fields, field_lines(request.headers))
+            recorded = redacted_fields(request.headers)
             curl.setopt(pycurl.HTTPHEADER, fields)
-            transfer.fields = head_end(fields)
+            transfer.fields = head_end(fields if recorded is request.headers else with_fields(self._fields, field_lines(recorded)))
             transfer.custom_headers = True
         elif transfer.custom_headers:
             curl.setopt(pycurl.HTTPHEADER, self._fields)
@@ -100,6 +102,11 @@ class CurlFetcher:
         transfer.started_ms = monotonic_ms()
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.REQUEST_TARGET, transfer.target())
+        if request.form is not None:
+            curl.setopt(pycurl.POSTFIELDS, request.form)
+        elif transfer.posted:
+            curl.setopt(pycurl.HTTPGET, 1)
+        transfer.posted = request.form is not None
         self._running[curl] = transfer
         self._driver.add(curl)
 

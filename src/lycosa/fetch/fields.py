@@ -39,6 +39,12 @@ def field_lines(headers: Sequence[tuple[str, str]]) -> list[bytes]:
     ]
 
 
+def with_fields(defaults: Sequence[bytes], own: Sequence[bytes]) -> list[bytes]:
+    """A request's own lines after the default ones, which they replace where the names are the same."""
+    names = {line.partition(b":")[0].lower() for line in own}
+    return [*(line for line in defaults if line.partition(b":")[0].lower() not in names), *own]
+
+
 def head_end(fields: Sequence[bytes]) -> bytes:
     """The lines as they end a request's head."""
     return b"".join(field + b"\r\n" for field in fields) + b"\r\n"

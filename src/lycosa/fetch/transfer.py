@@ -54,6 +54,7 @@ class Transfer:
         "mark_size",
         "max_body",
         "max_header",
+        "posted",
         "refused",
         "repeated",
         "request",
@@ -77,6 +78,7 @@ class Transfer:
         self.url: re.Match[str] | None = None
         self.fields = fields
         self.custom_headers = False
+        self.posted = False  # the handle is set to send a form
         self.reset()
         curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.write)
@@ -182,9 +184,10 @@ class Transfer:
         return path if path[:1] == "/" else "/" + path
 
     def request_head(self) -> bytes:
-        """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as archives want them)."""
+        """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as archives want them), without secrets: what
+        stood in a form, and how long that was, is none of the archive's business."""
         assert self.url is not None
-        return f"GET {self.target()} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
+        return f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
 
     def final_head(self) -> bytes:
         """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if it is not whole."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from lycosa.core.errors import Exclusion, FetchError, UrlError
-from lycosa.core.records import LinkKind, UrlState, VisitKind
+from lycosa.core.records import KINDS_WITHOUT_ROWS, LinkKind, UrlState, VisitKind
 from lycosa.store.files import ENTRY
 from lycosa.store.findings import ERROR, Finding
 from lycosa.store.live import LiveTables
@@ -79,7 +79,7 @@ def _states(live: LiveTables) -> Iterator[_Question]:
     never = (pl.col("state") == UrlState.VISITED.value) & pl.col("visited_at").is_null()
     yield _Question("urls", "URLs that are visited, but not at any time", urls.filter(never), "url")
     keys = ("collection", "host_key", "url_key")
-    visits = live.all_rows("visits").filter(pl.col("kind") != VisitKind.ROBOTS.value)
+    visits = live.all_rows("visits").filter(~pl.col("kind").is_in(list(KINDS_WITHOUT_ROWS)))
     unseen = urls.filter(pl.col("state") == UrlState.VISITED.value).join(visits, on=keys, how="anti")
     yield _Question("urls", "URLs that are visited without a row in visits", unseen, "url")
     yield _Question("visits", "visits of URLs without a state", visits.join(live.all_rows("urls"), on=keys, how="anti"), "url")

@@ -69,7 +69,7 @@ VISITS = Table(
         + """
 url text the URL that was asked for
 host text its hostname
-kind text what it was for: page, robots, sitemap, feed, document, check
+kind text what it was for: page, robots, sitemap, feed, document, check, login, requisite (of a page being rendered)
 collection text the collection that wanted it
 depth i64 how many links from a seed
 fetched_at time when the exchange began

@@ -1,0 +1,50 @@
+"""Basic authentication (RFC 7617): sent unasked, to the URLs that the operator named and to no others."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+
+from lycosa.core.config import BasicAuth
+from lycosa.core.errors import ConfigError
+from lycosa.url.normalise import normalise
+
+
+def secret_from(environment: Mapping[str, str], variable: str, setting: str) -> str:
+    """A password from the environment, the only place where it may stand.
+
+    Raises:
+        ConfigError: the variable is not set.
+    """
+    secret = environment.get(variable)
+    if not secret:
+        raise ConfigError(f"{setting}: the environment variable {variable} is not set; it is to hold the password")
+    return secret
+
+
+class BasicCredentials:
+    """The credentials of one collection."""
+
+    def __init__(self, settings: Iterable[BasicAuth], environment: Mapping[str, str]) -> None:
+        """
+        Raises:
+            ConfigError: a password is not in the environment.
+            UrlError: a URL cannot be used.
+        """
+        pairs = []
+        for each in settings:
+            password = secret_from(environment, each.password_env, "collection.auth")
+            token = b64encode(f"{each.user}:{password}".encode()).decode()
+            pairs.append((normalise(each.url).partition("?")[0], f"Basic {token}"))
+        self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))  # the nearest one counts
+
+    def header(self, url: str) -> str:
+        """The value of the Authorization field for a normalised URL; "" without one."""
+        return next((value for prefix, value in self._pairs if is_below(url, prefix)), "")
+
+
+def is_below(url: str, prefix: str) -> bool:
+    """Whether a normalised URL is the prefix (a URL without query) or lies below its path, at the same origin."""
+    if not url.startswith(prefix):
+        return False
+    return prefix.endswith("/") or url[len(prefix) : len(prefix) + 1] in ("", "/", "?")

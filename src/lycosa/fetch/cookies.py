@@ -1,0 +1,223 @@
+"""Cookies as browsers keep them (RFC 6265 as revised by draft-ietf-httpbis-rfc6265bis). Pure; never raises, whatever a server sent.
+
+A crawler has no windows and no scripts that read cookies, so SameSite and HttpOnly restrict nothing here. Times are milliseconds since
+1970. What is held is bounded: so many cookies a registrable domain, so many bytes in all, the domain that was asked longest ago goes
+first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from lycosa.fetch.cookie_date import parse_cookie_date
+from lycosa.url.domain import Domains
+
+MOST_BYTES = 4 * 2**20
+MOST_A_DOMAIN = 180  # as in Chromium; the RFC asks for 50 at least
+_MOST_COOKIE = 4_096  # name and value (section 5.6 of the draft)
+_MOST_ATTRIBUTE = 1_024
+_MOST_SENT = 8_190  # of a Cookie field; servers refuse longer heads, and libcurl sends no more either
+_LONGEST_MS = 400 * 86_400_000  # section 5.5 of the draft
+_OVERHEAD = 200  # bytes that a cookie costs beside its text, by estimate
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_IP = re.compile(r"\[.*\]|\d{1,3}(?:\.\d{1,3}){3}")
+_INTEGER = re.compile(r"-?\d+")
+
+
+class _Place(NamedTuple):
+    """What makes two cookies the same one."""
+
+    name: str
+    domain: str
+    host_only: bool
+    path: str
+
+
+@dataclass(slots=True)
+class _Cookie:
+    value: str
+    secure: bool
+    expires_at: int | None  # None: until the jar goes
+    born: int  # a number that grows
+
+
+_Domain = dict[_Place, _Cookie]
+
+
+class CookieJar:
+    """One collection's cookies."""
+
+    def __init__(self, domains: Domains, *, most_bytes: int = MOST_BYTES) -> None:
+        self._domains = domains
+        self._most_bytes = most_bytes
+        self._held: OrderedDict[str, _Domain] = OrderedDict()  # by registrable domain, the one asked last at the end
+        self._bytes = 0
+        self._births = count(1)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held.values()))
+
+    def store(self, url: str, lines: Iterable[str], now_ms: int) -> None:
+        """Take in the Set-Cookie fields of an answer from `url` (section 5.7 of the draft)."""
+        parts = urlsplit(url)
+        host = _host(parts.hostname or "")
+        secure = parts.scheme == "https"
+        for line in lines:
+            self._store(line, host, parts.path, secure, now_ms)
+
+    def header(self, url: str, now_ms: int) -> str:
+        """The value of the Cookie field for a request to `url`; "" without one (section 5.8.3 of the draft)."""
+        if not self._held:
+            return ""
+        parts = urlsplit(url)
+        host = _host(parts.hostname or "")
+        key = self._domains.registrable(host)
+        domain = self._held.get(key)
+        if domain is None:
+            return ""
+        self._held.move_to_end(key)
+        self._drop_expired(domain, now_ms)
+        secure, path = parts.scheme == "https", parts.path or "/"
+        found = [
+            (-len(place.path), cookie.born, place.name, cookie.value)
+            for place, cookie in domain.items()
+            if (host == place.domain if place.host_only else domain_matches(host, place.domain))
+            and path_matches(path, place.path)
+            and (secure or not cookie.secure)
+        ]
+        text = ""
+        for _, _, name, value in sorted(found):
+            pair = f"{name}={value}" if name else value
+            if len(text) + len(pair) + 2 > _MOST_SENT:
+                break
+            text = f"{text}; {pair}" if text else pair
+        return text
+
+    def _store(self, line: str, host: str, path: str, secure_url: bool, now_ms: int) -> None:
+        if _CONTROL.search(line):
+            return
+        pair, _, rest = line.partition(";")
+        name, equals, value = pair.partition("=")
+        name, value = (name.strip(" \t"), value.strip(" \t")) if equals else ("", name.strip(" \t"))
+        if not (name or value) or len(name.encode()) + len(value.encode()) > _MOST_COOKIE:
+            return
+        attributes = _attributes(rest)
+        secure = "secure" in attributes
+        domain = attributes.get("domain", "")
+        host_only = True
+        if domain and self._is_suffix(domain):
+            if domain != host:
+                return
+        elif domain:
+            if not domain_matches(host, domain):
+                return
+            host_only = False
+        given_path = attributes.get("path", "")
+        place = _Place(name, host if host_only else domain, host_only, given_path if given_path[:1] == "/" else _default_path(path))
+        if (secure and not secure_url) or (attributes.get("samesite", "").lower() == "none" and not secure):
+            return
+        lowered = (name or value).lower()
+        if lowered.startswith("__secure-") and not (secure and name):
+            return
+        if lowered.startswith("__host-") and not (secure and name and host_only and "domain" not in attributes and given_path == "/"):
+            return
+        key = self._domains.registrable(host)
+        held = self._held.get(key, {})
+        if not secure and not secure_url and any(_shadows(other, cookie, place) for other, cookie in held.items()):
+            return
+        self._put(key, place, _Cookie(value, secure, _expiry(attributes, now_ms), 0), now_ms)
+
+    def _put(self, key: str, place: _Place, cookie: _Cookie, now_ms: int) -> None:
+        domain = self._held.setdefault(key, {})
+        old = domain.pop(place, None)
+        cookie.born = old.born if old else next(self._births)
+        self._bytes -= _size(place, old) if old else 0
+        if cookie.expires_at is None or cookie.expires_at > now_ms:
+            domain[place] = cookie
+            self._bytes += _size(place, cookie)
+        if len(domain) > MOST_A_DOMAIN:
+            self._drop_expired(domain, now_ms)
+        while len(domain) > MOST_A_DOMAIN:
+            victim = min(domain, key=lambda each: (domain[each].secure, domain[each].born))
+            self._bytes -= _size(victim, domain.pop(victim))
+        if not domain:
+            del self._held[key]
+        else:
+            self._held.move_to_end(key)
+        while self._bytes > self._most_bytes and len(self._held) > 1:
+            _, gone = self._held.popitem(last=False)
+            self._bytes -= sum(_size(*item) for item in gone.items())
+
+    def _drop_expired(self, domain: _Domain, now_ms: int) -> None:
+        for place in [place for place, each in domain.items() if each.expires_at is not None and each.expires_at <= now_ms]:
+            self._bytes -= _size(place, domain.pop(place))
+
+    def _is_suffix(self, domain: str) -> bool:
+        """Whether anybody may register names below it: then what stands before it is a registrable domain by itself."""
+        name = f"x.{domain}"
+        return not _IP.fullmatch(domain) and self._domains.registrable(name) == name
+
+
+def domain_matches(host: str, domain: str) -> bool:
+    """Section 5.1.3: the same, or a host below the domain; never for addresses."""
+    return host == domain or (host.endswith("." + domain) and not _IP.fullmatch(host))
+
+
+def path_matches(path: str, cookie_path: str) -> bool:
+    """Section 5.1.4."""
+    return path == cookie_path or (path.startswith(cookie_path) and (cookie_path.endswith("/") or path[len(cookie_path)] == "/"))
+
+
+def _host(name: str) -> str:
+    return f"[{name}]" if ":" in name else name.lower()
+
+
+def _default_path(path: str) -> str:
+    """Section 5.1.4: the folder of the URL."""
+    end = path.rfind("/")
+    return path[:end] if path[:1] == "/" and end > 0 else "/"
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """Section 5.6: of two attributes of one name the later counts. Dates and ages that cannot be read count as not there."""
+    found: dict[str, str] = {}
+    for part in text.split(";"):
+        name, _, value = part.partition("=")
+        name, value = name.strip(" \t").lower(), value.strip(" \t")
+        if len(value) > _MOST_ATTRIBUTE:
+            continue
+        if name == "domain":
+            value = value.removeprefix(".").lower()
+        elif (name == "max-age" and not _INTEGER.fullmatch(value)) or (name == "expires" and parse_cookie_date(value) is None):
+            continue
+        found[name] = value
+    return found
+
+
+def _expiry(attributes: dict[str, str], now_ms: int) -> int | None:
+    if "max-age" in attributes:
+        digits = attributes["max-age"]
+        return 0 if digits[0] == "-" or not digits.strip("0") else now_ms + min(int(digits[:12]) * 1000, _LONGEST_MS)
+    at = parse_cookie_date(attributes["expires"]) if "expires" in attributes else None
+    return None if at is None else min(at, now_ms + _LONGEST_MS)
+
+
+def _shadows(place: _Place, cookie: _Cookie, new: _Place) -> bool:
+    """Whether a secure cookie stands that one set over plain http would hide (section 5.7, step 16)."""
+    return (
+        cookie.secure
+        and place.name == new.name
+        and (domain_matches(place.domain, new.domain) or domain_matches(new.domain, place.domain))
+        and path_matches(new.path, place.path)
+    )
+
+
+def _size(place: _Place, cookie: _Cookie) -> int:
+    return len(place.name) + len(place.domain) + len(place.path) + len(cookie.value) + _OVERHEAD
