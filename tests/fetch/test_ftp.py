@@ -10,7 +10,8 @@ from lycosa.core.errors import FetchError
 from lycosa.core.records import Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.decode import parse_head
-from lycosa.fetch.file_transfer import FTP_LISTING, GOPHER_MENU, split_file_url
+from lycosa.fetch.file_transfer import split_file_url
+from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
 from tests.fetch import fetching
 from tests.fetch.fetching import fetch, run
 from tests.servers.ftp import ftp, lying_ftp
@@ -114,3 +115,28 @@ def test_gopher() -> None:
         assert text.body.startswith(b"Moths fly")
         assert parse_head(text.response_head).get("content-type") == "text/plain"
         assert asked == ["", "/about.txt"]
+
+
+def test_a_folder_without_its_slash_leads_to_the_folder(files: Path) -> None:
+    with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
+        start = f"ftp://{LOCAL}:{port}/"
+        folder = fetch(fetcher, f"{start}pub/a%20b")
+        assert (folder.status, parse_head(folder.response_head).get("location")) == (301, "./a%20b/")
+        assert fetch(fetcher, f"{start}pub/none.txt").status == 404
+
+
+def test_a_file_is_sent_again_only_if_it_was_changed(files: Path) -> None:
+    with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
+        url = f"ftp://{LOCAL}:{port}/pub/read%20me.txt"
+        changed_at = parse_head(fetch(fetcher, url).response_head).get("last-modified")
+        assert changed_at
+        (again,) = run(fetcher, [Request(url, headers=(("If-Modified-Since", changed_at),))], 1)
+        assert (again.status, again.body, again.error) == (304, b"", "")
+        (later,) = run(fetcher, [Request(url, headers=(("If-Modified-Since", "Sat, 01 Jan 2000 00:00:00 GMT"),))], 1)
+        assert (later.status, later.body) == (200, b"Words in a file.\n")
+
+
+def test_a_gopher_server_says_what_is_not_there() -> None:
+    with gopher({"/three": b"3 is a number\tand no error\r\n"}) as (port, _), open_fetcher([(LOCAL, port)]) as fetcher:
+        assert fetch(fetcher, f"gopher://{LOCAL}:{port}/0/none.txt").status == 404
+        assert fetch(fetcher, f"gopher://{LOCAL}:{port}/0/three").status == 200

@@ -16,6 +16,7 @@ from lycosa.fetch.robots import (
     Robots,
     cache_ms,
     product_token,
+    robots_url,
     robots_verdict,
 )
 
@@ -207,3 +208,27 @@ def test_no_text_raises(body: str, path: str) -> None:
     robots.allowed(f"{SITE}/{path}")
     robots.line(f"{SITE}/{path}")
     robots.sitemaps()
+
+
+def test_rules_of_other_schemes() -> None:
+    """FTP as RFC 9309 section 2.3 has it; gopher by the custom of its search engines: rules are about selectors, slash or not."""
+    assert robots_url("ftp://h:2121") == "ftp://h:2121/robots.txt"
+    assert robots_url("gopher://h") == "gopher://h/0robots.txt"
+    files = Robots("User-agent: *\nDisallow: /private/\n", "lycosa", "ftp://h")
+    assert [files.allowed(f"ftp://h/{path}") for path in ("", "private/", "public/")] == [True, False, True]
+    holes = Robots("User-agent: *\r\nDisallow: 1/old\r\nDisallow: /private\r\nDisallow:\r\n.\r\n", "lycosa", "gopher://h")
+    said = {
+        path: holes.allowed(f"gopher://h/{path}")
+        for path in ("", "0/about", "1/private", "0private/a", "11/old/a", "11/new", "0/private.txt")
+    }
+    assert said == {
+        "": True,
+        "0/about": True,
+        "1/private": False,
+        "0private/a": False,
+        "11/old/a": False,
+        "11/new": True,
+        "0/private.txt": False,
+    }
+    assert holes.line("gopher://h/1/private") == "Disallow: /private"
+    assert not Robots("User-agent: *\nDisallow: /\n", "lycosa", "gopher://h").allowed("gopher://h/0about")

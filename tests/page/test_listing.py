@@ -46,7 +46,7 @@ def test_gopher_menus() -> None:
     assert gopher_menu(menu.encode()) == [
         Entry("Welcome", ""),
         Entry("About", "gopher://host.example/0/about%20me.txt"),
-        Entry("More", "gopher://host.example:7070/1"),
+        Entry("More", "gopher://host.example:7070/"),
         Entry("The web", "https://example.org/"),
         Entry("Telnet", ""),
         Entry("Error", ""),

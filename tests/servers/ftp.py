@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import socketserver
 import subprocess
@@ -12,18 +13,58 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+_SERVE = """
+import logging, sys
+from pyftpdlib.authorizers import DummyAuthorizer
+from pyftpdlib.handlers import FTPHandler
+from pyftpdlib.servers import FTPServer
+
+class Handler(FTPHandler):
+    def log_transfer(self, cmd, filename, receive, completed, elapsed, bytes):
+        pass
+    def log_cmd(self, cmd, arg, respcode, respstr):
+        pass
+    def ftp_RETR(self, file):
+        self.say("RETR", file)
+        return super().ftp_RETR(file)
+    def ftp_LIST(self, path):
+        self.say("LIST", path)
+        return super().ftp_LIST(path)
+    def say(self, command, path):
+        with open(sys.argv[3], "a") as log:
+            log.write(command + " " + path + chr(10))
+
+logging.disable(logging.CRITICAL)
+authorizer = DummyAuthorizer()
+authorizer.add_anonymous(sys.argv[2])
+Handler.authorizer = authorizer
+FTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def ftp_log(log: Path, root: Path) -> list[str]:
+    """What was asked for, in order: paths below the root, as in URLs; folders with a slash."""
+    asked = []
+    for line in log.read_text().splitlines() if log.exists() else ():
+        command, _, path = line.partition(" ")
+        below = os.path.relpath(path, root)
+        name = "" if below == "." else quote(below, safe="/!$&'()*+,;=:@-._~")
+        asked.append(f"{name}/" if command == "LIST" and name else name)
+    return asked
+
 
 @contextmanager
-def ftp(root: Path) -> Iterator[int]:
-    """Serve a folder to `anonymous`; the port."""
+def ftp(root: Path, log: Path | None = None) -> Iterator[int]:
+    """Serve a folder to `anonymous`; the port. `log` gets what is listed and sent (`ftp_log`)."""
     if find_spec("pyftpdlib") is None:
         pytest.skip("pyftpdlib is not installed (pip install pyftpdlib)")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    call = [sys.executable, "-W", "ignore", "-m", "pyftpdlib", "-i", "127.0.0.1", "-p", str(port), "-d", str(root)]
+    call = [sys.executable, "-W", "ignore", "-c", _SERVE, str(port), str(root), str(log or os.devnull)]
     process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60

@@ -113,7 +113,7 @@ def test_table(given_url: str, expected: str) -> None:
         ("data:text/html,x", Refusal.SCHEME),
         ("data:," + "x" * MAX_LENGTH, Refusal.SCHEME),
         ("tel:+1", Refusal.SCHEME),
-        ("ftp://h/", Refusal.SCHEME),
+        ("telnet://h/", Refusal.SCHEME),
         ("file:///etc/passwd", Refusal.SCHEME),
         ("ws://h/", Refusal.SCHEME),
         ("blob:http://h/x", Refusal.SCHEME),

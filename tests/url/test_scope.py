@@ -123,7 +123,7 @@ def test_seeds_are_normalised_and_rewritten() -> None:
         ({"allow": ("x",)}, "http://h.com/x", "admitted: scope host, h.com is a seed's host; allow 'x' matches"),
         ({"allow": ("x",)}, "http://h.com/", "refused (pattern): no allow expression matches (x)"),
         ({"deny": ("x", "y")}, "http://h.com/y", "refused (pattern): deny 'y' matches"),
-        ({}, "mailto:x", "refused (scheme): only http and https are crawled"),
+        ({}, "mailto:x", "refused (scheme): only http, https, ftp and gopher are crawled"),
         ({"max_url_length": 64}, "http://h.com/" + "a" * 60, "refused (too_long): 73 characters, max_url_length is 64"),
     ],
 )
@@ -172,7 +172,7 @@ def test_parts(url: str, origin: str, host: str) -> None:
     assert hostname(url) == host
 
 
-@pytest.mark.parametrize("url", ["", "mailto:x", "h/", "ftp://h/"])
+@pytest.mark.parametrize("url", ["", "mailto:x", "h/", "telnet://h/"])
 def test_parts_of_something_else(url: str) -> None:
     for part in (url_origin, hostname):
         with pytest.raises(UrlError):

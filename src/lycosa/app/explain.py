@@ -59,8 +59,10 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
     }
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
     excluded = Excluded(file, domains, state)
+    others = config.fetch.other_schemes
     entries = [
-        row_facts(row, collections.get(str(row["collection"])), domains) for row in rows.drop("partition", "host_key", "url_key").to_dicts()
+        row_facts(row, collections.get(str(row["collection"])), domains, other_schemes=others)
+        for row in rows.drop("partition", "host_key", "url_key").to_dicts()
     ]
     here = (pl.col("host_key") == pl.lit(identity.host_key, pl.UInt64)) & (pl.col("url_key") == pl.lit(identity.url_key, pl.UInt64))
     page = tables.scan("pages").filter(here).collect()
@@ -79,7 +81,10 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
         "url_key": f"{identity.url_key:016x}",
         "exclusion": _exclusion(identity, excluded, state),
         "collections": entries
-        or [unknown_facts(name, known, known_url, tables, excluded, domains, clock) for name, known in collections.items()],
+        or [
+            unknown_facts(name, known, known_url, tables, excluded, domains, clock, other_schemes=others)
+            for name, known in collections.items()
+        ],
         "robots": robots,
         "host_clock": [
             clock_facts(row, _domain_row(tables, domain), _last_visit(tables, identity), working, robots.get("crawl_delay_ms") or 0)

@@ -40,7 +40,7 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
     if verdict != "parse":
         says = "everything is allowed: there is no robots.txt" if verdict == "allow_all" else "nothing is allowed: robots.txt cannot be had"
         return {**facts, "says": says}
-    robots = Robots(entry["body"], user_agent)
+    robots = Robots(entry["body"], user_agent, origin)
     return {
         **facts,
         "token": product_token(user_agent),

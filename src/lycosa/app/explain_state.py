@@ -72,7 +72,7 @@ def settings_facts(known: Known) -> dict[str, Any]:
     return {name: plain[name] for name in _SETTINGS if name in plain} | counts
 
 
-def row_facts(row: Mapping[str, Any], known: Known | None, domains: Domains) -> dict[str, Any]:
+def row_facts(row: Mapping[str, Any], known: Known | None, domains: Domains, *, other_schemes: bool) -> dict[str, Any]:
     """A row of `urls`: why it is as it is, and when it is due, by which rule."""
     facts = {**row, "why": why(row)}
     if known is None:
@@ -81,7 +81,7 @@ def row_facts(row: Mapping[str, Any], known: Known | None, domains: Domains) -> 
     at, policy = due(row, known.collection)
     return {
         **facts,
-        "scope_says": Admission(known.collection, known.seeds, domains).explain(row["url"]),
+        "scope_says": Admission(known.collection, known.seeds, domains, other_schemes=other_schemes).explain(row["url"]),
         "depth_limit": "no limit" if depth is None else str(depth),
         "due_at": None if at is None else format_time(at) if at else "now",
         "due_by": policy,
@@ -149,10 +149,10 @@ def due(row: Mapping[str, Any], collection: Collection) -> tuple[int | None, str
 
 
 def unknown_facts(
-    name: str, known: Known, url: str, tables: LiveTables, excluded: Excluded, domains: Domains, clock: Clock
+    name: str, known: Known, url: str, tables: LiveTables, excluded: Excluded, domains: Domains, clock: Clock, *, other_schemes: bool
 ) -> dict[str, Any]:
     """Which of the rules would refuse a URL that the collection does not know, in the order in which they are asked."""
-    scope = Admission(known.collection, known.seeds, domains).explain(url)
+    scope = Admission(known.collection, known.seeds, domains, other_schemes=other_schemes).explain(url)
     screened = Screen(known.collection, excluded, clock)(url)
     refusals = [scope] if scope.startswith("refused") else []
     if screened.reason:

@@ -5,7 +5,7 @@ Robots are obeyed here as everywhere; `fetch` says what forbade it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -21,8 +21,9 @@ from lycosa.crawl.understand import Reader
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.decode import parse_head
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.robots import product_token
+from lycosa.fetch.robots import product_token, robots_url
 from lycosa.url.normalise import LinkResolver, normalise
+from lycosa.url.schemes import DEFAULT_PORTS, OTHERS
 from lycosa.url.scope import hostname, url_origin
 
 
@@ -41,7 +42,7 @@ class OneOff:
     def __init__(self, settings: FetchSettings, url: str) -> None:
         self.url = normalise(url if "://" in url else f"http://{url}")
         self._settings = settings
-        self._fetcher = CurlFetcher(settings, AddressGuard([named_pair(self.url)]), SystemClock())
+        self._fetcher = CurlFetcher(fetching_of([self.url], settings), AddressGuard([named_pair(self.url)]), SystemClock())
         self._robots = RobotsKeeper(settings.user_agent)
 
     def __enter__(self) -> OneOff:
@@ -73,7 +74,7 @@ class OneOff:
     def robots(self, url: str) -> RobotsEntry:
         """The robots.txt of a URL's origin, redirects followed."""
         origin = url_origin(url)
-        target = f"{origin}/robots.txt"
+        target = robots_url(origin)
         for _ in range(MAX_HOPS + 1):
             exchange = self._exchange(target, VisitKind.ROBOTS)
             location = parse_head(exchange.response_head).get("location")
@@ -124,11 +125,16 @@ def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exc
     try:
         address = normalise(url)
     except UsageError:
-        raise UsageError(f"--url {url!r} (for {path}) is not an http(s) URL") from None
+        raise UsageError(f"--url {url!r} (for {path}) is not a URL that is crawled") from None
     return Exchange(address, VisitKind.PAGE, SystemClock().now_ms(), 0, response_head=head, body=content, status=200)
 
 
 def named_pair(url: str) -> tuple[str, int]:
     """The (host, port) of a normalised URL: what an operator allows by typing it."""
     port = url_origin(url).rpartition(":")[2]
-    return hostname(url), int(port) if port.isdigit() else (443 if url.startswith("https:") else 80)
+    return hostname(url), int(port) if port.isdigit() else DEFAULT_PORTS[url.partition(":")[0]]
+
+
+def fetching_of(urls: Iterable[str], settings: FetchSettings) -> FetchSettings:
+    """The settings by which normalised URLs that somebody named are fetched: ftp and gopher too, if one of them is of that kind."""
+    return settings.model_copy(update={"other_schemes": True}) if any(url.startswith(OTHERS) for url in urls) else settings

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lycosa.app.oneoff import named_pair
+from lycosa.app.oneoff import fetching_of, named_pair
 from lycosa.app.ranking import RankerBeside, RankerHere
 from lycosa.archive.writer import crawl_info
 from lycosa.core.clock import Clock, SystemClock
@@ -195,7 +195,7 @@ def open_session(
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
     require_secrets((job.collection for job in jobs), os.environ)
     every_seed = [normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)]
-    fetching = fetcher or CurlFetcher(config.fetch, AddressGuard(named_pair(seed) for seed in every_seed), clock)
+    fetching = fetcher or CurlFetcher(fetching_of(every_seed, config.fetch), AddressGuard(named_pair(seed) for seed in every_seed), clock)
     if shared:
         for name, chosen in settings.items():
             same = name in before and not _shape_differs(before[name], chosen)

@@ -47,7 +47,7 @@ def submit(root: str, config: Config, urls: Sequence[str], collection: str = "",
     state = workspace.state()
     chosen, seeds = _collection(collection, config, state.settings)
     rules = Rules(chosen)
-    admission = Admission(chosen, seeds, workspace.domains)
+    admission = Admission(chosen, seeds, workspace.domains, other_schemes=config.fetch.other_schemes)
     exclusions = _exclusions(config)
     usable: list[str] = []
     wrong: list[str] = []

@@ -270,7 +270,7 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> Capture | None:
         head,
         body,
         ip=record.headers.get("warc-ip-address", ""),
-        protocol=protocol if protocol in ("h2", "h3") else "",
+        protocol=protocol if protocol in ("h2", "h3", "ftp", "gopher") else "",
         truncated=truncated,
     )
     if kind == "revisit":

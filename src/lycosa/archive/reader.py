@@ -25,7 +25,8 @@ class StoredExchange(NamedTuple):
 
 
 class StoredResponse(NamedTuple):
-    """One archived answer. `head` and `body` as in the record (HTTP/2 heads in HTTP/1.1 syntax, chunk framing kept)."""
+    """One archived answer. `head` and `body` as in the record (HTTP/2 heads in HTTP/1.1 syntax, chunk framing kept; a `resource` has a
+    head that names its type)."""
 
     url: str
     status: int  # 0: the exchange had no answer
@@ -50,7 +51,7 @@ def read_exchanges(
     request: Record | None = None
     for record in read_records(path, on_damage=on_damage):
         kind = record.type
-        if kind in ("response", "revisit"):
+        if kind in ("response", "revisit", "resource"):
             answer, request = record, None
         elif kind == "request":
             request = record
@@ -85,6 +86,8 @@ def read_response(path: str | Path, offset: int, length: int) -> StoredResponse:
     if record.type in ("response", "revisit"):
         head, body = split_head(record.block)
         return StoredResponse(url, _status(head), head, body, record.headers)
+    if record.type == "resource":
+        return StoredResponse(url, 200, _resource_head(record), record.block, record.headers)
     if record.type == "metadata" and metadata.is_ours(record.headers.get("content-type", ""), record.block):
         exchange = _decode(path, record, b"", b"", b"").exchange
         return StoredResponse(url, exchange.status, exchange.response_head, exchange.body, record.headers)
@@ -114,7 +117,7 @@ def split_head(block: bytes) -> tuple[bytes, bytes]:
 
 
 def _assemble(path: str | Path, record: Record, answer: Record | None, request: Record | None) -> StoredExchange | None:
-    head, body = (b"", b"") if answer is None else split_head(answer.block)
+    head, body = (b"", b"") if answer is None else (b"", answer.block) if answer.type == "resource" else split_head(answer.block)
     understood = _decode(path, record, b"" if request is None else request.block, head, body)
     if understood.records != 1 + (answer is not None) + (request is not None):
         return None  # one of its records was lost to damage
@@ -126,6 +129,11 @@ def _decode(path: str | Path, record: Record, request_head: bytes, head: bytes, 
         return metadata.decode(record.block, request_head, head, body)
     except ArchiveError as error:
         raise ArchiveError(f"{path}, offset {record.offset}: {error}; read it with the program that wrote it") from None
+
+
+def _resource_head(record: Record) -> bytes:
+    """What a file's answer is read by; the rest of it stands in the metadata record."""
+    return f"HTTP/1.1 200 OK\r\nContent-Type: {record.headers.get('content-type', '')}\r\n\r\n".encode("latin-1", "replace")
 
 
 def _status(head: bytes) -> int:

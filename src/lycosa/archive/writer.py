@@ -2,12 +2,14 @@
 
 Invariant: between two calls the file is warcinfo followed by whole exchanges. An exchange is `response` (or `revisit`),
 `request`, `metadata` in this order, handed to the kernel as one write; the metadata record, last, is what makes it
-count. The response comes first so that its place, which `visits` holds, leads to the other two.
+count. The response comes first so that its place, which `visits` holds, leads to the other two. What came over ftp or gopher has no
+head: it is a `resource` record, the body alone, and its metadata record holds what we made of the rest.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,11 +34,13 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
 from lycosa.core.version import VERSION
+from lycosa.fetch.decode import parse_head
 
 RevisitTarget = Revisited
 
+_MEDIA_TYPE = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 _TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC/1.1 section 5.13
-_SPOKEN = {"h2": "WARC-Protocol: h2\r\n", "h3": "WARC-Protocol: h3\r\n"}  # HTTP/1 heads name their own version
+_SPOKEN = {name: f"WARC-Protocol: {name}\r\n" for name in ("h2", "h3", "ftp", "gopher")}  # HTTP/1 heads name their own version
 
 
 def crawl_info(user_agent: str, contact: str = "", collection: str = "", *, hostname: bool = False) -> dict[str, str]:
@@ -130,8 +134,10 @@ class WarcWriter:
             raise WorkError(f"{exchange.url}: a body of {len(exchange.body)} bytes is too large for one record; lower fetch.max_body")
         if revisit_of is not None:
             _check_revisit(exchange, revisit_of)
-        head = archived_response_head(exchange.response_head) if _is_http(exchange.url) else None
-        if head is None:
+        is_http = _is_http(exchange.url)
+        head = archived_response_head(exchange.response_head) if is_http else None
+        is_resource = not is_http and bool(exchange.response_head) and (exchange.status == 200 or revisit_of is not None)
+        if head is None and not is_resource:
             revisit_of = None
         visit.digest = payload_digest(exchange) if revisit_of is None else revisit_of.digest
         leftover: dict[str, bytes] = {}
@@ -143,7 +149,11 @@ class WarcWriter:
         record_id = visit.record_id or self._new_id()
 
         status_line = ""
-        if head is None:
+        if is_resource:
+            leftover["response_head"] = exchange.response_head
+            record_type = "resource" if revisit_of is None else "revisit"
+            parts.append(_resource(record_id, capture, exchange, visit.digest, revisit_of))
+        elif head is None:
             leftover |= {name: data for name, data in (("response_head", exchange.response_head), ("body", exchange.body)) if data}
         else:
             status_line = _replaced_line(exchange.response_head, head)
@@ -164,7 +174,7 @@ class WarcWriter:
             parts.append(gzip_record(fields, request_head, b"", store_body=False))
 
         block = metadata.encode(exchange, visit, Wire(len(parts) + 1, request_line, status_line, leftover), revisit_of)
-        if head is None:
+        if record_type == "metadata":
             links = f"WARC-Record-ID: <{record_id}>\r\n"
         else:
             links = f"WARC-Record-ID: <{self._new_id()}>\r\nWARC-Refers-To: <{record_id}>\r\nWARC-Concurrent-To: <{record_id}>\r\n"
@@ -243,16 +253,34 @@ def _response(record_id: str, capture: str, exchange: Exchange, digest: str, hea
     ]
     if digest:
         fields.append(f"WARC-Payload-Digest: {digest}\r\n")
-    if exchange.truncated in _TRUNCATED:
-        fields.append(f"WARC-Truncated: {exchange.truncated}\r\n")
+    fields.append(_of_payload(exchange, revisit_of))
+    fields.append("Content-Type: application/http; msgtype=response\r\n")
+    return gzip_record("".join(fields), head, body, store_body=is_compressed(head))
+
+
+def _resource(record_id: str, capture: str, exchange: Exchange, digest: str, revisit_of: RevisitTarget | None) -> bytes:
+    """A file, a listing or a menu (WARC/1.1, `resource` records and the ftp scheme); a revisit has no block."""
+    body = exchange.body if revisit_of is None else b""
+    fields = (
+        f"WARC-Type: {'resource' if revisit_of is None else 'revisit'}\r\nWARC-Record-ID: <{record_id}>\r\n{capture}"
+        f"WARC-Block-Digest: {sha1_digest(body)}\r\nWARC-Payload-Digest: {digest}\r\n{_of_payload(exchange, revisit_of)}"
+    )
+    if revisit_of is None:
+        content_type = parse_head(exchange.response_head).get("content-type") or ""
+        fields += f"Content-Type: {content_type if _MEDIA_TYPE.fullmatch(content_type) else 'application/octet-stream'}\r\n"
+    return gzip_record(fields, b"", body, store_body=is_compressed(exchange.response_head))
+
+
+def _of_payload(exchange: Exchange, revisit_of: RevisitTarget | None) -> str:
+    """What became of the payload: cut, or left out since an earlier capture has it."""
+    fields = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated in _TRUNCATED else ""
     if revisit_of is not None:
         profile = PROFILE_NOT_MODIFIED if exchange.status == 304 else PROFILE_IDENTICAL
-        fields.append(
+        fields += (
             f"WARC-Profile: {profile}\r\nWARC-Refers-To: <{revisit_of.record_id}>\r\n"
             f"WARC-Refers-To-Target-URI: {field_value(revisit_of.url)}\r\nWARC-Refers-To-Date: {warc_date(revisit_of.fetched_at)}\r\n"
         )
-    fields.append("Content-Type: application/http; msgtype=response\r\n")
-    return gzip_record("".join(fields), head, body, store_body=is_compressed(head))
+    return fields
 
 
 def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:

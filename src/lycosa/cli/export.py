@@ -84,9 +84,11 @@ def _library(
     quiet: bool,
     json_output: bool,
 ) -> None:
+    from contextlib import closing
     from dataclasses import asdict
 
     from lycosa.app.libraries import library_languages
+    from lycosa.crawl.documents import Documents, document_limits
     from lycosa.crawl.understand import Reader
     from lycosa.export.editions import LibrarySelection
     from lycosa.export.formats import FORMATS
@@ -103,10 +105,11 @@ def _library(
     if size < 2**16:
         raise UsageError("--max-size must be at least 64KiB")
     selection = LibrarySelection(language, collection, _day(since), _day(until), full)
-    reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent))
     languages = library_languages(config, opened.state())
     try:
-        report = export_library(opened, target, FORMATS[kind], selection, reader, languages, file_bytes=size, again=again)
+        with closing(Documents(document_limits(config))) as documents:  # older versions are read from the archive
+            reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
+            report = export_library(opened, target, FORMATS[kind], selection, reader, languages, file_bytes=size, again=again)
     except FileNotFoundError as error:
         raise WorkError(f"a file of the tables went away meanwhile ({error}): run the same command again, it goes on") from None
     if kind == "xml":

@@ -26,7 +26,7 @@ def command(
     from lycosa.app.oneoff import OneOff, file_exchange, read_page
 
     settings = load_config(context, None, overrides).fetch
-    if source.startswith(("http://", "https://")):
+    if source.startswith(("http://", "https://", "ftp://", "gopher://")):
         with OneOff(settings, source) as one:
             last = list(one.hops())[-1]
         if last.exchange is None or last.exchange.error:

@@ -18,19 +18,22 @@ def command(
 ) -> None:
     """Fetch the robots.txt of a URL's site and say whether the URL may be fetched, and by which line. Exit code 1 if not."""
     from lycosa.app.oneoff import OneOff
-    from lycosa.fetch.robots import Robots, product_token, robots_verdict
+    from lycosa.fetch.robots import Robots, product_token, robots_url, robots_verdict
 
     settings = load_config(context, None, overrides).fetch
     with OneOff(settings, url) as one:
         entry = one.robots(one.url)
         target = one.url
     verdict = robots_verdict(entry.status, "" if entry.status else "no answer")
-    robots = {"parse": lambda: Robots(entry.body, settings.user_agent), "allow_all": Robots.everything}.get(verdict, Robots.nothing)()
+    if verdict == "parse":
+        robots = Robots(entry.body, settings.user_agent, entry.origin)
+    else:
+        robots = Robots.everything() if verdict == "allow_all" else Robots.nothing()
     allowed = robots.allowed(target)
     delay = robots.crawl_delay_ms()
     facts = {
         "url": target,
-        "robots": f"{entry.origin}/robots.txt",
+        "robots": robots_url(entry.origin),
         "status": entry.status,
         "verdict": verdict,
         "token": product_token(settings.user_agent),

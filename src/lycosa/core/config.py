@@ -90,7 +90,9 @@ class FetchSettings(_Section):
         description="When the attempts are used up, the URL is due again after this time; doubled with each such failure, up to a week.",
     )
     other_schemes: bool = Field(
-        False, description="Let the fetcher ask for ftp:// and gopher:// URLs: files, directory listings, menus. A crawl follows none yet."
+        False,
+        description="Follow links to ftp:// and gopher:// within the scope: files, directory listings, menus. "
+        "Where a seed of the collection is of such a scheme, links of that scheme are followed in any case.",
     )
     max_redirects: int = Field(10, ge=0, le=50, description="Redirect hops that are followed; the next one is excluded.")
     http2: bool = Field(True, description="Offer HTTP/2 over TLS.")

@@ -46,6 +46,7 @@ from lycosa.frontier.recrawl import RecrawlRules, retry_wait_ms
 from lycosa.page.documents.sink import FAULTS
 from lycosa.url.indexable import READ_TYPES
 from lycosa.url.normalise import LinkResolver
+from lycosa.url.schemes import OTHERS
 
 _public = lru_cache(4_096)(is_public)
 
@@ -360,7 +361,9 @@ class Absorber:
 
     def _redirect_target(self, task: Task, verdict: Verdict) -> str:
         target = LinkResolver(task.identity.url).resolve(verdict.location)
-        return "" if isinstance(target, Refusal) else target
+        if isinstance(target, Refusal) or (task.kind is VisitKind.ROBOTS and target.startswith(OTHERS)):  # rules of the web are on the web
+            return ""
+        return target
 
     def _try_later(self, row: UrlRow, verdict: Verdict) -> None:
         settings = self.ledger.config.fetch
@@ -430,7 +433,7 @@ class Absorber:
         host.ip = exchange.ip or host.ip
         host.server = server or host.server
         host.fails = failures_after(host.fails, verdict.host_failed)
-        spent_ms = transfer_ms(exchange.duration_ms, exchange.connect_ms, sent=bool(exchange.request_head))
+        spent_ms = transfer_ms(exchange.duration_ms, exchange.connect_ms, sent=bool(exchange.request_head or exchange.response_head))
         if exchange.response_head:
             queue.latency = observe(queue.latency or remembered(host.latency_ms), max(exchange.first_byte_ms - exchange.connect_ms, 0))
             host.latency_ms = queue.latency.usual_ms

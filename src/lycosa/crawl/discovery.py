@@ -15,6 +15,7 @@ from lycosa.core.records import Exchange, Link, LinkKind, UrlId, UrlRow, UrlStat
 from lycosa.crawl.abroad import Way
 from lycosa.crawl.ledger import Ledger
 from lycosa.fetch.decode import Headers, decode_with
+from lycosa.fetch.robots import robots_url
 from lycosa.page.sitemap import read_sitemap, speaks_for
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import hostname
@@ -72,7 +73,7 @@ class Discovery:
         ]
         if not names:
             return
-        resolver = LinkResolver(f"{origin}/robots.txt")
+        resolver = LinkResolver(robots_url(origin))
         for number, line in enumerate(sitemaps):
             target = resolver.resolve(line)
             for name in names:
@@ -82,7 +83,7 @@ class Discovery:
                 elif number >= MAX_SITEMAPS:
                     refused["too_many_sitemaps"] += 1
                 else:
-                    self._admit(name, self._ledger.identifier.identify(target), SITEMAP, f"{origin}/robots.txt", 0)
+                    self._admit(name, self._ledger.identifier.identify(target), SITEMAP, robots_url(origin), 0)
 
     def from_page(self, row: UrlRow, links: Iterable[Link]) -> None:
         """Admit the feeds that a page names, where they lie in the collection's scope."""

@@ -71,7 +71,7 @@ class Documents:
         return kind_of(body) is not None
 
     def read(self, exchange: Exchange) -> Understood:
-        """What a document says: as read while the crawl went on, or read now. Where no process may read, it says nothing, and none starts."""
+        """What a document says: as read while the crawl went on, or read now. Where no process may read, it says nothing."""
         if not self.limits.processes:
             return Understood(None)
         known = self._read.get(id(exchange))

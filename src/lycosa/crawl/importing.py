@@ -11,7 +11,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 import polars as pl
 
@@ -27,6 +26,7 @@ from lycosa.crawl.ledger import Task
 from lycosa.crawl.outcome import REDIRECTS
 from lycosa.crawl.visits import build_visit
 from lycosa.fetch.decode import parse_head
+from lycosa.fetch.robots import robots_url
 from lycosa.store.live import LiveTables
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import url_origin
@@ -273,7 +273,7 @@ class Importer:
                 continue
             file, offset, length = place
             original = read_response(self._locate(file), offset, length)
-            if not original.head or original.headers.get("warc-type") != "response":
+            if not original.head or original.headers.get("warc-type") not in ("response", "resource"):
                 self._leave_out("revisit_without_original")
                 continue
             capture.body, capture.revisit = original.body, None
@@ -327,4 +327,4 @@ def _kind(capture: Capture, url: str) -> str:
     """What an exchange was for."""
     if capture.visit is not None:
         return capture.visit.kind if capture.visit.kind in (VisitKind.ROBOTS, *KINDS) else VisitKind.PAGE
-    return VisitKind.ROBOTS if urlsplit(url).path == "/robots.txt" else VisitKind.PAGE
+    return VisitKind.ROBOTS if url == robots_url(url_origin(url)) else VisitKind.PAGE

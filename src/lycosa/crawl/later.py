@@ -17,7 +17,7 @@ def left_for_later(ledger: Ledger, tables: LiveTables, collections: Iterable[str
     waiting = (
         tables.scan("urls")
         .filter((pl.col("state") == UrlState.KNOWN) & pl.col("collection").is_in(list(collections)))
-        .with_columns(origin=pl.col("url").str.extract(r"^(https?://[^/]+)"))
+        .with_columns(origin=pl.col("url").str.extract(r"^([a-z]+://[^/]+)"))
         .group_by("host_key", "origin", "reason")
         .len()
         .collect()

@@ -24,6 +24,7 @@ from lycosa.crawl.robots import RobotsKeeper
 from lycosa.crawl.screen import PUT_OFF_MS, Excluded, Screen, TrapKeeper
 from lycosa.crawl.territory import Territory
 from lycosa.crawl.unread import Unread
+from lycosa.fetch.robots import robots_url
 from lycosa.frontier.change_rate import ClaimTrust, claim_weight, silence_weight
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
@@ -171,6 +172,7 @@ class Ledger:
             linked=(lambda identity, source: self._url_linked(name, identity, source)) if listens else None,
             screen=screen,
             abroad=abroad,
+            other_schemes=self.config.fetch.other_schemes,
         )
         return Assignment(job.collection, gate, known, Pace.of(job.collection, job.collection.backoff))
 
@@ -400,7 +402,7 @@ class Ledger:
         return self.robots.crawl_delay_ms(origin)
 
     def robots_task(self, origin: str) -> Task:
-        return Task(self.identifier.identify(f"{origin}/robots.txt"), (), origin, VisitKind.ROBOTS)
+        return Task(self.identifier.identify(robots_url(origin)), (), origin, VisitKind.ROBOTS)
 
     def admit(self, row: UrlRow) -> None:
         """A row that was not known stands from now on."""

@@ -51,10 +51,11 @@ class LinkGate:
         linked: Callable[[UrlId, str], None] | None = None,
         screen: Callable[[str], Screened] | None = None,
         abroad: Abroad | None = None,
+        other_schemes: bool = False,
     ) -> None:
         self._collection = collection
         self._rules = Rules(collection)
-        self._admission = Admission(collection, seeds, domains)
+        self._admission = Admission(collection, seeds, domains, other_schemes=other_schemes)
         self._identifier = identifier
         self._known = known
         self._admitted = admitted

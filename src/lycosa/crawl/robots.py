@@ -97,7 +97,7 @@ class RobotsKeeper:
     def _put(self, entry: RobotsEntry) -> None:
         verdict = robots_verdict(entry.status, "" if entry.status else "no answer")
         if verdict == "parse":
-            robots = Robots(entry.body, self._user_agent)
+            robots = Robots(entry.body, self._user_agent, entry.origin)
         elif verdict == "allow_all":
             robots = Robots.everything()
         else:

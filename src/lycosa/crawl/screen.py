@@ -19,12 +19,16 @@ from lycosa.store.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
 from lycosa.url.indexable import REQUISITE_GROUPS, unindexable
+from lycosa.url.schemes import path_start
 from lycosa.url.scope import hostname
 from lycosa.url.traps import TrapRule, query_signature, trap, without_session
 
 FREE_SUSPECTS = 200
 """So many URLs of a collection that look like a trap a worker fetches all the same, on hosts that the operator named: a small site may
 say the same on every page, and an endless one costs no more than this. Hosts that were only linked to get what their pages earn."""
+
+_NAMED_FREELY = 8  # hosts named by hand; of more, most are not small sites that say the same on every page
+_SUSPECT_SHARE = 0.015  # of a collection's pages, where more hosts are named
 
 PUT_OFF_MS = 7 * 86_400_000
 """A URL that a rule about content holds back is looked at again after this time."""
@@ -122,6 +126,12 @@ class Screen:
         return self._today
 
 
+def free_suspects(named_hosts: int, pages: int, most: int = FREE_SUSPECTS) -> int:
+    """How many URLs that look like a trap a collection with so many pages may have fetched all the same: `most`, and where very
+    many hosts are named also no more than a small share of its pages, or a small web would be mostly traps' pages."""
+    return most if named_hosts <= _NAMED_FREELY else min(most, int(pages * _SUSPECT_SHARE))
+
+
 class TrapKeeper:
     """What the pages of each host said, and which of its parts are held back for it."""
 
@@ -174,4 +184,4 @@ class TrapKeeper:
 
 
 def _path(url: str) -> str:
-    return url[url.index("/", 8) :]
+    return url[path_start(url) :]

@@ -116,6 +116,7 @@ class CurlFetcher:
         transfer.request = request
         transfer.started_at = self._clock.now_ms()
         transfer.started_ms = monotonic_ms()
+        transfer.only_if_modified(request.headers)
         curl.setopt(pycurl.URL, request.url)
         self._running[curl] = transfer
         self._driver.add(curl)

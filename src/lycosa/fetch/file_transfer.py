@@ -1,7 +1,10 @@
 """ftp:// and gopher:// over the same libcurl: a file, a directory listing or a menu becomes an answer like any other.
 
 These protocols have no head, so one is made up that says what is known: `200` and a media type, or what a refusal of the server comes
-to (`404`, `401`, `503`). The archive stores the body as a `resource` record, as WARC/1.1 section 6.4 has it for FTP.
+to (`404`, `401`, `503`). The archive stores the body as a `resource` record, as WARC/1.1 has it for FTP.
+
+When a file was changed last is asked with it (MDTM, RFC 3659 section 3): it becomes Last-Modified, and a file that is no newer than
+If-Modified-Since says is not sent (304). A name without a slash that turns out to be a folder leads to the name with one (301).
 
 What a page could abuse is closed: a line end in a URL (it would be a command of its own to whatever listens there), ports that belong to
 other services, and data connections to another address than the one that was allowed for the control connection.
@@ -11,7 +14,9 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Sequence
+from calendar import timegm
+from collections.abc import Callable, Sequence
+from email.utils import formatdate, parsedate
 from typing import Any
 
 import pycurl
@@ -20,24 +25,27 @@ from lycosa.core.config import FetchSettings
 from lycosa.fetch.connect_to import Detour
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import Transfer
-
-FTP_LISTING = "text/ftp-dir-listing"
-GOPHER_MENU = "application/gopher-menu"
+from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
+from lycosa.url.schemes import DEFAULT_PORTS
 
 _URL = re.compile(r"(ftp|gopher)://([^\s/?#@\\]+)(/[!-~]*|)")
 _FORBIDDEN = re.compile(r"%0[0ad]", re.IGNORECASE)
 _PORT = re.compile(r":(\d+)$")
-_DEFAULT_PORTS = {"ftp": 21, "gopher": 70}
 _MOST_CONTROLS = 1_000
 _LEAST_PORT = 1024  # below it only the protocol's own: 25, 6379's neighbours and the like are not ours to talk to
 _GOPHER_TYPES = {"": GOPHER_MENU, "1": GOPHER_MENU, "7": GOPHER_MENU, "0": "text/plain", "h": "text/html", "g": "image/gif"}
+_GOPHER_ERROR = re.compile(rb"3[^\t\r\n]*\t[^\t\r\n]*\t[^\t\r\n]*\t\d+[^\r\n]*\r?\n(?:\.\r?\n?)?")
+"""An answer that is one item of type 3 (RFC 1436 section 3.8): the server's way to say that there is no such thing."""
+
+_ERROR_LENGTH = 2_000
 _TYPES = mimetypes.MimeTypes()
 
 # libcurl's results that are an answer of the server (https://curl.se/libcurl/c/libcurl-errors.html), as the status that they come to.
 _ANSWERS = {9: 404, 19: 404, 78: 404, 67: 401}
 _FTP_REPLY = re.compile(rb"([45]\d\d) ")
+_FOLDER_REPLY = re.compile(rb"director|folder|not a (?:plain|regular) file", re.IGNORECASE)
 _REPLIES = {b"421": 503, b"450": 503, b"425": 503, b"426": 503, b"530": 401, b"550": 404}
-_REASONS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 503: "Service Unavailable"}
+_REASONS = {200: "OK", 301: "Moved Permanently", 304: "Not Modified", 401: "Unauthorized", 404: "Not Found", 503: "Service Unavailable"}
 
 
 def split_file_url(url: str) -> re.Match[str] | None:
@@ -46,8 +54,8 @@ def split_file_url(url: str) -> re.Match[str] | None:
     if match is None or _FORBIDDEN.search(match[3]):
         return None
     port = _PORT.search(match[2])
-    number = int(port[1]) if port and len(port[1]) < 6 else _DEFAULT_PORTS[match[1]] if port is None else 0
-    return match if number == _DEFAULT_PORTS[match[1]] or _LEAST_PORT <= number < 65_536 else None
+    number = int(port[1]) if port and len(port[1]) < 6 else DEFAULT_PORTS[match[1]] if port is None else 0
+    return match if number == DEFAULT_PORTS[match[1]] or _LEAST_PORT <= number < 65_536 else None
 
 
 class FileTransfer(Transfer):
@@ -77,6 +85,14 @@ class FileTransfer(Transfer):
             curl.setopt(pycurl.FTP_SKIP_PASV_IP, 1)  # the data comes from where the control connection leads
             curl.setopt(pycurl.FTP_FILEMETHOD, pycurl.FTPMETHOD_SINGLECWD)
             curl.setopt(pycurl.FTP_RESPONSE_TIMEOUT, max(settings.first_byte_timeout // 1000, 1))
+            curl.setopt(pycurl.OPT_FILETIME, 1)
+
+    def only_if_modified(self, fields: Sequence[tuple[str, str]]) -> None:
+        """Heed the If-Modified-Since among the fields of a request."""
+        since = next((parsedate(value) for name, value in fields if name.lower() == "if-modified-since"), None)
+        if since is not None and self.protocol == "ftp" and not self._is_folder():
+            self.curl.setopt(pycurl.TIMECONDITION, pycurl.TIMECONDITION_IFMODSINCE)
+            self.curl.setopt(pycurl.TIMEVALUE, timegm(since))
 
     @property
     def protocol(self) -> str:
@@ -102,14 +118,20 @@ class FileTransfer(Transfer):
         assert self.url is not None
         authority = self.url[2]
         match = _PORT.search(authority)
-        return (authority, _DEFAULT_PORTS[self.url[1]]) if match is None else (authority[: match.start()], int(match[1]))
+        return (authority, DEFAULT_PORTS[self.url[1]]) if match is None else (authority[: match.start()], int(match[1]))
 
     def request_head(self) -> bytes:
         return b""
 
     def final_head(self) -> bytes:
         """The head of an answer that is under way, or whole."""
-        return _head(200, self._media_type())
+        if self.protocol == "gopher":
+            failed = self.size <= _ERROR_LENGTH and _GOPHER_ERROR.fullmatch(b"".join(self.body))
+            return _head(404 if failed else 200, Content_Type=self._media_type())
+        if self.curl.getinfo(pycurl.CONDITION_UNMET):
+            return _head(304)
+        changed_at = self.curl.getinfo(pycurl.INFO_FILETIME)
+        return _head(200, Content_Type=self._media_type(), Last_Modified=formatdate(changed_at, usegmt=True) if changed_at > 0 else "")
 
     def refusal(self, code: int) -> bytes | None:
         """The head that a libcurl result stands for, if the server said so; None: it is a failure."""
@@ -117,20 +139,44 @@ class FileTransfer(Transfer):
         status = _ANSWERS.get(code)
         if reply is not None and (status is not None or code in _REPLY_CODES):
             status = _REPLIES.get(reply[1], status)
-        return None if status is None else _head(status, "")
+        if status == 404 and self._may_be_folder():
+            assert self.url is not None
+            return _head(301, Location=f"./{self.url[3].rpartition('/')[2]}/")
+        return None if status is None else _head(status)
+
+    def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
+        """Whether to end the transfer for what its name says. libcurl may not be asked about its length: this is its callback."""
+        return unwanted(self._media_type())
+
+    def _is_folder(self) -> bool:
+        assert self.url is not None
+        return self.url[3] in ("", "/") or self.url[3].endswith("/")
+
+    def _may_be_folder(self) -> bool:
+        """Whether a name that cannot be had as a file is to be asked for as a folder: the server says so, or it looks like one."""
+        assert self.url is not None
+        if self.protocol != "ftp" or self._is_folder():
+            return False
+        return any(_FOLDER_REPLY.search(line) for line in self.head[-3:]) or "." not in self.url[3].rpartition("/")[2]
 
     def _media_type(self) -> str:
         assert self.url is not None
         path = self.url[3]
         if self.url[1] == "ftp":
-            return FTP_LISTING if path in ("", "/") or path.endswith("/") else _TYPES.guess_type(path)[0] or "application/octet-stream"
+            return FTP_LISTING if self._is_folder() else _type_of(path)
         kind = path[1:2]
-        return _GOPHER_TYPES.get(kind) or _TYPES.guess_type(path)[0] or "application/octet-stream"
+        return _GOPHER_TYPES.get(kind) or _type_of(path)
 
 
 _REPLY_CODES = frozenset({8, 12, 13, 14, 17, 30})  # weird replies and refused commands: what the server said last tells more
 
 
-def _head(status: int, media_type: str) -> bytes:
-    fields = f"Content-Type: {media_type}\r\n" if media_type else ""
-    return f"HTTP/1.1 {status} {_REASONS[status]}\r\n{fields}\r\n".encode()
+def _type_of(path: str) -> str:
+    """By the name; what is compressed besides is left to its bytes."""
+    kind, coding = _TYPES.guess_type(path)
+    return "application/octet-stream" if kind is None or coding else kind
+
+
+def _head(status: int, **fields: str) -> bytes:
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items() if value)
+    return f"HTTP/1.1 {status} {_REASONS[status]}\r\n{lines}\r\n".encode()

@@ -3,6 +3,9 @@
 Lines are grouped here by the RFC's rules, and only the groups that speak to us are given to protego, which matches the
 paths: so a group for `lycos` does not bind `lycosa`, a file with a thousand groups costs no more than ours, and the
 deciding line can be named.
+
+FTP has the same file at its root (RFC 9309 section 2.3). Gopher has none by its RFC, but a custom that its search engines keep: the text
+with the selector `robots.txt`, whose rules are about selectors, slash or not.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Literal, NamedTuple
 from protego import Protego
 
 from lycosa.fetch.decode import Headers
+from lycosa.url.schemes import path_start
 
 MAX_ROBOTS_BYTES = 512 * 1024
 """What is read of a robots.txt; RFC 9309 section 2.5 asks for at least 500 KiB."""
@@ -32,6 +36,7 @@ Verdict = Literal["parse", "allow_all", "deny_all"]
 # Names and misspellings as protego reads them; a colon may be missing.
 _AGENT = re.compile(r"user[- ]?agent(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _RULE = re.compile(r"(allow|dissallow|dissalow|disalow|diasllow|disallaw|disallow)(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
+_SELECTOR_RULE = re.compile(r"^([ \t]*(?:dis)?allow[ \t]*:[ \t]*)(?=[^/*$#\s])", re.IGNORECASE | re.MULTILINE)
 _DELAY = re.compile(r"crawl[- ]delay(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _SITEMAP = re.compile(r"site-?maps?(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -43,6 +48,17 @@ _SECONDS = re.compile(r"(\d{1,12}(?:\.\d{0,6})?|\.\d{1,6})(?!\S)")
 def product_token(user_agent: str) -> str:
     """`Lycosa/0.1 (+https://…)` -> `Lycosa`: what robots.txt files name (RFC 9309 section 2.2.1)."""
     return user_agent.partition("/")[0].split(" ")[0].strip()
+
+
+def robots_url(origin: str) -> str:
+    """Where an origin has its robots.txt."""
+    return f"{origin}/0robots.txt" if origin.startswith("gopher:") else f"{origin}/robots.txt"
+
+
+def _by_selector(url: str) -> str:
+    """A gopher URL without its item type, as rules name it: a path of the web."""
+    start = path_start(url)
+    return f"http{url[6:start]}/{url[start + 2 :].removeprefix('/')}"
 
 
 def robots_verdict(status: int, error: str = "") -> Verdict:
@@ -83,8 +99,10 @@ class Robots:
 
     __slots__ = ("_allowed_without_rules", "_body", "_delay_ms", "_matcher", "_sitemaps", "_token")
 
-    def __init__(self, body: str, user_agent: str) -> None:
-        """`body`: the file's text. Only its first 512 KiB are read."""
+    def __init__(self, body: str, user_agent: str, origin: str = "") -> None:
+        """`body`: the file's text. Only its first 512 KiB are read. `origin`: whose it is, where that is no site of the web."""
+        if origin.startswith("gopher:"):
+            body = _SELECTOR_RULE.sub(r"\1/", body[:MAX_ROBOTS_BYTES])
         self._body = body  # the parsed rules are ten times as large: `line` reads again
         self._token = product_token(user_agent).lower()
         groups = _Groups(self._token, body)
@@ -109,12 +127,16 @@ class Robots:
     def allowed(self, url: str) -> bool:
         """Whether we may fetch an absolute URL of this origin; /robots.txt always. Hot path."""
         if self._matcher is not None:
+            if url[:1] == "g":
+                url = _by_selector(url)
             allowed: bool = self._matcher.can_fetch(url, "*")
             return allowed
         return self._allowed_without_rules
 
     def line(self, url: str) -> str:
         """The line that decides about a URL: of those that match and agree with the verdict, the longest. "" if none does."""
+        if url[:1] == "g":
+            url = _by_selector(url)
         allowed = self.allowed(url)
         matching = [rule for rule in _Groups(self._token, self._body).rules() if rule.allow == allowed and _matches(rule, url)]
         return max(matching, key=lambda rule: len(rule.pattern)).line if matching else ""

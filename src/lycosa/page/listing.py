@@ -19,8 +19,8 @@ _DOS = re.compile(r"\d{2}-\d{2}-\d{2,4}\s+\d{2}:\d{2}(?:[AP]M)?\s+(?P<size><DIR>
 _MLSD = re.compile(r"(?:[A-Za-z][\w.-]*=[^;]*;)+ (?P<name>.+)")
 _MOST_LINES = 100_000
 _SAFE = "!$&'()*+,;=:@-._~"
-_GOPHER_LINKS = frozenset("0145679gIhs;dMPp:<")
-"""Item types that lead to something; `i` is text, `3` an error, `2 8 T` other services."""
+_GOPHER_LINKS = frozenset("014569gIhs;dMPp:<")
+"""Item types that lead to something; `i` is text, `3` an error, `7` wants words to search for, `2 8 T` are other services."""
 
 
 class Entry(NamedTuple):
@@ -81,6 +81,8 @@ def _gopher_reference(kind: str, fields: list[str]) -> str:
     if not re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", host) or not (port.isascii() and port.isdigit() and len(port) < 6):
         return ""
     authority = host.lower() if int(port) == 70 else f"{host.lower()}:{int(port)}"
+    if kind == "1" and not selector:
+        return f"gopher://{authority}/"
     return f"gopher://{authority}/{kind}{quote(selector.encode('utf-8', 'surrogateescape'), safe=_SAFE + '/')}"
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
+
 
 class Format(StrEnum):
     """How a payload is read."""
@@ -17,6 +19,8 @@ class Format(StrEnum):
     XHTML = "xhtml"
     XML = "xml"  # feeds and other XML
     JSON_FEED = "json_feed"
+    FTP_LISTING = "ftp_listing"
+    GOPHER_MENU = "gopher_menu"
     TEXT = "text"
     BINARY = "binary"  # declared as one of the above, but its bytes say otherwise
     OTHER = "other"  # nothing we read
@@ -34,6 +38,8 @@ _DECLARED = {
     "application/x-rss+xml": Format.XML,
     "application/vnd.wap.xhtml+xml": Format.XHTML,
     "application/feed+json": Format.JSON_FEED,
+    FTP_LISTING: Format.FTP_LISTING,
+    GOPHER_MENU: Format.GOPHER_MENU,
 }
 _SAYS_NOTHING = frozenset(
     {
@@ -103,6 +109,8 @@ def format_of(content_type: str, payload: bytes) -> Format:
         return _sniff(head)
     if is_binary(head):
         return Format.BINARY
+    if declared in (Format.FTP_LISTING, Format.GOPHER_MENU):
+        return declared
     if declared is Format.HTML and _XML_START.match(head) and not _XHTML.search(head):
         return Format.XML if re.search(rb"<(?:rss|feed|rdf:RDF|urlset|sitemapindex)[\s>]", head) else Format.HTML
     if declared is not Format.HTML and _HTML_DOCUMENT_START.match(head):

@@ -11,6 +11,7 @@ from lycosa.page import feed, media
 from lycosa.page.dates import parse_date
 from lycosa.page.document import read_html
 from lycosa.page.encoding import decode
+from lycosa.page.folder import LISTINGS, read_listing, without_end
 from lycosa.page.found import Found, fold
 from lycosa.page.links import first_target, header_links, refresh_target, resolve_links
 from lycosa.page.main_text import main_text
@@ -81,8 +82,12 @@ def parse_page(
         page.faults.append(FAULT_BINARY)
         page.may_index, page.may_follow = permission((), x_robots_tag, product_token)
         return page
-    whole = form in _READERS
-    if whole:
+    whole = form in _READERS or form in LISTINGS
+    if form in LISTINGS:
+        found, decoded = read_listing(form, payload, url)
+    elif whole:
+        if form is Format.TEXT and url.startswith("gopher:"):
+            payload = without_end(payload)
         decoded = decode(payload, content_type)
         found = _READERS[form](decoded.data)
     else:

@@ -9,11 +9,12 @@ import polars as pl
 
 from lycosa.store.exclusion import Exclusions
 from lycosa.url.keys import host_key
+from lycosa.url.schemes import CRAWLED
 
 URL_COLUMN = {"visits": "url", "pages": "url", "links": "source", "urls": "url", "found": "url", "matches": "url"}
 """The column that says what a row is about. A link counts as its source's: who links to an excluded page may say so."""
 
-_HOST_OF_URL = r"^https?://(\[[^\]]*\]|[^/:?#]*)"
+_HOST_OF_URL = r"^[a-z]+://(\[[^\]]*\]|[^/:?#]*)"
 
 
 def is_excluded(exclusions: Exclusions, table: str) -> pl.Expr | None:
@@ -31,7 +32,7 @@ def is_excluded(exclusions: Exclusions, table: str) -> pl.Expr | None:
             tests.append(pl.col("host_key").is_in(pl.Series(keys, dtype=pl.UInt64).implode()))
         tests.extend(_below(url.str.extract(_HOST_OF_URL, 1), exclusions))
         for prefix in (prefix for prefixes in exclusions.prefixes.values() for prefix in prefixes):
-            tests.extend(url.str.starts_with(f"{scheme}://{prefix}") for scheme in ("http", "https"))
+            tests.extend(url.str.starts_with(f"{scheme}{prefix}") for scheme in CRAWLED)
     return reduce(or_, tests) if tests else None
 
 

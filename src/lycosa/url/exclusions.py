@@ -23,6 +23,7 @@ from typing import NamedTuple
 from lycosa.core.clock import Clock
 from lycosa.core.errors import ConfigError, UrlError
 from lycosa.url.normalise import normalise
+from lycosa.url.schemes import CRAWLED
 from lycosa.url.scope import hostname
 
 CHECK_MS = 2_000
@@ -152,7 +153,7 @@ def _name(value: str, kind: ExclusionKind) -> str:
 def _prefix(value: str) -> str:
     if "#" in value:
         raise ValueError("leave out the # and what follows: a server never sees it")
-    if not value.lower().startswith(("http://", "https://")):
+    if not value.lower().startswith(CRAWLED):
         raise ValueError(f"write the whole URL, as in: prefix https://{value.lstrip('/')}")
     try:
         return normalise(value).partition("://")[2]

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
+from lycosa.url.schemes import path_start
+
 _GROUPS: Final = {
     "archive": "7z ace apk arj bz2 bzip2 cab cpio crx deb ear gz ipa jar lha lz lz4 lzh lzma nupkg rar rpm sit sitx tar taz tbz tbz2 "
     "tgz tlz txz udeb war whl xapk xpi xz z zip zst",
@@ -48,6 +50,10 @@ _ABOUT = re.compile(r"/(?:wiki|w|tag|tags|tagged|topic|topics|package|packages|p
 _PROGRAM = re.compile(r"/(?:cgi-bin|cgi|cgi-win|scripts|isapi)/|\.(?:php\d?|cgi|pl|aspx?|jspx?|exe|dll|cfm|py)/", re.IGNORECASE)
 _ABOUT_TOO: Final = frozenset({"script", "style", "image", "data"})
 
+FTP_LISTING: Final = "text/ftp-dir-listing"
+GOPHER_MENU: Final = "application/gopher-menu"
+"""Media types, made up by us, of what servers of these protocols answer without naming one."""
+
 TEXT_TYPES: Final = (
     "text/html",
     "application/xhtml+xml",
@@ -57,6 +63,8 @@ TEXT_TYPES: Final = (
     "application/xml",
     "application/*+xml",
     "application/feed+json",
+    FTP_LISTING,
+    GOPHER_MENU,
 )
 """Media types of pages."""
 
@@ -111,6 +119,8 @@ _SAYS_NOTHING: Final = frozenset(
         "none",
     }
 )
+_GOPHER_TEXT: Final = frozenset({"", "0", "1", "h"})
+_GOPHER_GROUPS: Final = {"g": "image", "I": "image", ":": "image", "s": "audio", "<": "audio", ";": "video", "7": "search"}
 _MAIN_TYPES: Final = frozenset({"image", "audio", "video", "font"})
 _OTHER_TYPES: Final = {
     "text/css": "style",
@@ -141,9 +151,11 @@ def unindexable(url: str, *, documents: bool = True) -> str:
     Args:
         documents: PDF, office documents and books are wanted; else they are refused as `document`.
     """
+    if url[0] == "g" and (named := _by_item_type(url)) is not None:
+        return named
     mark = url.find("?", 8)
     end = len(url) if mark < 0 else mark
-    slash = url.rfind("/", 8, end)
+    slash = url.rfind("/", 8 if url[0] == "h" else path_start(url), end)
     dot = url.rfind(".", slash + 1, end)
     if slash < 0 or dot < 0:
         return ""
@@ -156,8 +168,14 @@ def unindexable(url: str, *, documents: bool = True) -> str:
     return reason and _believed(url, slash, end, reason)
 
 
+def _by_item_type(url: str) -> str | None:
+    """What the type of a gopher item says (RFC 1436 section 3.8, and what servers use beside it); None: it leaves it to the name."""
+    kind = url[path_start(url) + 1 :][:1]
+    return "" if kind in _GOPHER_TEXT else _GOPHER_GROUPS.get(kind)
+
+
 def _believed(url: str, slash: int, end: int, reason: str) -> str:
-    folder = url[url.index("/", 8) : slash + 1]
+    folder = url[path_start(url) : slash + 1]
     name = url[slash + 1 : end]
     if ":" in name or "%3A" in name or _PROGRAM.search(folder):
         return ""

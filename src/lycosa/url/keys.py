@@ -6,6 +6,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.core.records import UrlId
 from lycosa.url.domain import Domains
+from lycosa.url.schemes import path_start
 from lycosa.url.scope import hostname
 
 _MAX_ORIGINS = 16_384  # 5 MB
@@ -40,9 +41,9 @@ class Identifier:
         """The identity of a URL that `normalise` returned.
 
         Raises:
-            UrlError: it is not an http(s) URL.
+            UrlError: it is of no scheme that is crawled.
         """
-        origin = url[: url.find("/", 8)]
+        origin = url[: url.find("/", 8) if url[0] == "h" else path_start(url)]
         known = self._origins.get(origin)
         if known is None:
             known = self._identify_host(url, origin)

@@ -3,6 +3,7 @@
 On top of the standard's own serialisation, `normalise` only drops what never reaches a server (the fragment), what we
 never send (userinfo), and writes percent-encoding in one way (RFC 3986 sections 2.1, 2.3 and 6.2.2: upper-case digits, no
 encoded ALPHA DIGIT - . _ ~). Everything that might change a meaning is opt-in and lives in `lycosa.url.rules`.
+URLs of ftp and gopher are finished in `lycosa.url.files`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import re
 import ada_url
 
 from lycosa.core.errors import Refusal, UrlError
+from lycosa.url.files import finish_ftp, finish_gopher
 from lycosa.url.query_encoding import codec_for, encode_query
+from lycosa.url.schemes import path_start
 
 NORMALISER_VERSION = 1
 """Stored in a workspace: keys made by another version may differ."""
@@ -20,7 +23,7 @@ NORMALISER_VERSION = 1
 MAX_LENGTH = 65_536
 """Characters, before and after parsing. Far above what servers take (8 KiB is usual); keeps hostile pages cheap."""
 
-_SCHEMES = ("http", "https")
+_SCHEMES = ("http", "https", "ftp", "gopher")
 _SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.\-\t\n\r]*):")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -36,7 +39,7 @@ _WRITTEN = {
 
 
 def normalise(url: str) -> str:
-    """The one form of an absolute http or https URL. Idempotent; the result is ASCII, has a path and no fragment.
+    """The one form of an absolute URL of a scheme that is crawled. Idempotent; the result is ASCII, has a path and no fragment.
 
     Raises:
         UrlError: `scheme` (it states one that is not crawled), `too_long` (over MAX_LENGTH), else `unparsable`.
@@ -50,17 +53,28 @@ def normalise(url: str) -> str:
 def _resolve(base: str | None, text: str) -> str | Refusal:
     """Parse (WHATWG "basic URL parser", with or without a base) and normalise. Any text is allowed."""
     stated = _SCHEME.match(text)
-    if stated and _scheme(stated[1]) not in _SCHEMES:
+    scheme = _scheme(stated[1]) if stated else ""
+    if stated and scheme not in _SCHEMES:
         return Refusal.SCHEME  # before the length: inlined data: images are long
     if len(text) > MAX_LENGTH:
         return Refusal.TOO_LONG
+    if scheme == "gopher":
+        return _bounded(finish_gopher(text))  # its path is no path: the standard's parser would take dots out of a selector
     try:
         href: str = ada_url.normalize_url(text) if base is None else ada_url.join_url(base, text)
     except ValueError:
         if _SURROGATE.search(text) is None:
             return Refusal.UNPARSABLE
         return _resolve(base, _scalar_values(text))
+    if href[0] != "h":
+        return _bounded(finish_ftp(href) if href[0] == "f" else finish_gopher(href))
     href = _finish(href)
+    return href if len(href) <= MAX_LENGTH else Refusal.TOO_LONG
+
+
+def _bounded(href: str) -> str | Refusal:
+    if not href:
+        return Refusal.UNPARSABLE
     return href if len(href) <= MAX_LENGTH else Refusal.TOO_LONG
 
 
@@ -161,17 +175,19 @@ class LinkResolver:
     what is not ASCII in a query is encoded with it. `known` holds what `resolve` gave earlier: it may be looked at first.
 
     Raises:
-        UrlError: the base is not an absolute http(s) URL.
+        UrlError: the base is not an absolute URL of a scheme that is crawled.
     """
 
-    __slots__ = ("_codec", "_folder", "_origin", "base", "known")
+    __slots__ = ("_codec", "_folder", "_of_the_web", "_origin", "base", "known")
 
     def __init__(self, base_url: str, encoding: str = "utf-8") -> None:
         self.base = base = base_url if _is_final(base_url) else normalise(base_url)
         path = base.partition("?")[0]
         self._folder = path[: path.rindex("/") + 1]
-        self._origin = base[: base.index("/", 8)]
-        _known.add_origin(self._origin)
+        self._origin = base[: path_start(base)]
+        self._of_the_web = base[0] == "h"
+        if self._of_the_web:
+            _known.add_origin(self._origin)
         self._codec = codec_for(encoding)
         self.known = _known.folder(self._folder if self._codec is None else f"{self._codec} {self._folder}")
 
@@ -204,6 +220,8 @@ class LinkResolver:
             return ""
         if absolute:
             return href if _is_final(href) else ""
+        if not self._of_the_web:
+            return ""
         if href[0] == "/":
             before, rest, pattern = self._origin, href, _PLAIN_PATH
         else:

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from lycosa.core.config import Collection
 from lycosa.url.normalise import normalise
+from lycosa.url.schemes import WEB
 
 # Session ids as servers write them: Java servlets (in the path, any form of id), PHP, classic ASP, ASP.NET without cookies,
 # ColdFusion, and shops derived from osCommerce. A bare `sid=` or `session=` counts only with an id's length and alphabet:
@@ -45,8 +46,8 @@ class Rules:
         return bool(self._steps)
 
     def apply(self, url: str) -> str:
-        """Rewrite a normalised URL; without rules it is returned as it is."""
-        if not self._steps:
+        """Rewrite a normalised URL; without rules, and if it is none of the web, it is returned as it is."""
+        if not self._steps or not url.startswith(WEB):
             return url
         while True:  # a rule may uncover another's case; every round that changes something shortens the URL
             rewritten = url

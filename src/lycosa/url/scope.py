@@ -10,6 +10,7 @@ from lycosa.core.errors import Refusal, UrlError
 from lycosa.url.domain import Domains
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
+from lycosa.url.schemes import CRAWLED, OTHERS, WEB, path_start, scheme_of
 
 _MAX_ORIGINS = 16_384  # 2 MB
 
@@ -18,11 +19,11 @@ def url_origin(url: str) -> str:
     """`scheme://host[:port]` of a normalised URL, the port only where it is not the scheme's own.
 
     Raises:
-        UrlError: not an http(s) URL.
+        UrlError: a URL of another scheme than those that are crawled.
     """
-    if not url.startswith(("http://", "https://")):
+    if not url.startswith(CRAWLED):
         raise UrlError(Refusal.SCHEME, url)
-    end = url.find("/", 8)
+    end = path_start(url)
     return url if end < 0 else url[:end]
 
 
@@ -30,7 +31,7 @@ def hostname(url: str) -> str:
     """The hostname of a normalised URL, as the standard serialises it: no port, IPv6 in brackets.
 
     Raises:
-        UrlError: not an http(s) URL.
+        UrlError: as `url_origin`.
     """
     return _without_port(_host_and_port(url))
 
@@ -47,7 +48,8 @@ def _without_port(host: str) -> str:
 class Admission:
     """The scope and the patterns of a collection. Hot path (`bench/url.py`): the scope's verdict is cached by origin.
 
-    Scopes (all hold for http and https alike, since sites move from one to the other):
+    http and https are taken always, ftp and gopher where a seed is of that scheme, or with `other_schemes`. Scopes hold for http and
+    https alike, since sites move from one to the other, and but for `prefix` for all schemes:
 
     - `host`: hostname and port of a seed; a scheme's own port counts as none, so http://h/ admits https://h/
     - `domain`: the registrable domain of a seed's host, any port
@@ -60,9 +62,10 @@ class Admission:
         UrlError: a seed is not a usable URL.
     """
 
-    def __init__(self, collection: Collection, seeds: Iterable[str], domains: Domains) -> None:
+    def __init__(self, collection: Collection, seeds: Iterable[str], domains: Domains, *, other_schemes: bool = False) -> None:
         rules = Rules(collection)
         starts = list(dict.fromkeys(rules.apply(normalise(seed)) for seed in seeds))
+        self._schemes = (*WEB, *(scheme for scheme in OTHERS if other_schemes or any(start.startswith(scheme) for start in starts)))
         self._scope = collection.scope
         self._max_length = collection.max_url_length
         self._allow = tuple(re.compile(pattern) for pattern in collection.allow)
@@ -79,9 +82,9 @@ class Admission:
 
         `pattern`: a deny expression matches somewhere, or there are allow expressions and none does.
         """
-        if not self._patterns and len(url) <= self._max_length and self._origins.get(url[: url.find("/", 8)]):
-            return None  # nearly all links: only http(s) origins in scope are remembered as true
-        if not url.startswith(("http://", "https://")):
+        if not self._patterns and len(url) <= self._max_length and self._origins.get(url[: path_start(url)]):
+            return None  # nearly all links: only origins of a scheme that is taken are remembered
+        if not url.startswith(self._schemes):
             return Refusal.SCHEME
         if len(url) > self._max_length:
             return Refusal.TOO_LONG
@@ -99,7 +102,9 @@ class Admission:
         """One line for people: what admitted or refused this normalised URL."""
         refusal = self.refuse(url)
         if refusal is Refusal.SCHEME:
-            return "refused (scheme): only http and https are crawled"
+            if url.startswith(OTHERS):
+                return f"refused (scheme): no seed is {scheme_of(url)}, and fetch.other_schemes is off"
+            return "refused (scheme): only http, https, ftp and gopher are crawled"
         if refusal is Refusal.TOO_LONG:
             return f"refused (too_long): {len(url)} characters, max_url_length is {self._max_length}"
         if refusal is Refusal.SCOPE:
@@ -114,7 +119,7 @@ class Admission:
             return True
         if self._scope == "prefix":
             return url.startswith(self._folders)
-        origin = url[: url.find("/", 8)]
+        origin = url[: path_start(url)]
         known = self._origins.get(origin)
         if known is None:
             if self._scope == "host":
@@ -154,10 +159,11 @@ class Admission:
 
 
 def _folders(url: str) -> tuple[str, str]:
-    """The folder of a URL under its own scheme and the other one."""
+    """The folder of a URL under its own scheme and the other one of the web."""
     path = url.partition("?")[0]
     scheme, _, rest = path[: path.rindex("/") + 1].partition("://")
-    return f"{scheme}://{rest}", f"{'http' if scheme == 'https' else 'https'}://{rest}"
+    other = {"http": "https", "https": "http"}.get(scheme, scheme)
+    return f"{scheme}://{rest}", f"{other}://{rest}"
 
 
 def _few(names: Iterable[str], limit: int = 3) -> str:

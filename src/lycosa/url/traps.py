@@ -17,6 +17,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.core.config import Collection
 from lycosa.url.rules import Rules
+from lycosa.url.schemes import path_start
 
 MAX_SEGMENTS = 20
 """Path segments. Paths of hand-made sites have up to 12; Heritrix stops at the same number."""
@@ -97,7 +98,7 @@ def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule |
         oldest_year: dates before this year are taken for a calendar's, where they end the path or stand in the query. An archive of
             old newspapers wants it lower.
     """
-    start = url.find("/", 8)
+    start = path_start(url)
     if start < 0:
         return ""
     mark = url.find("?", start)
@@ -204,7 +205,7 @@ def _is_ahead(year: int, month: int, today: date) -> bool:
 
 def without_session(url: str) -> str:
     """The URL without its session id: what to ask for instead of a URL that `trap` names `session_id`."""
-    start = url.find("/", 8)
+    start = path_start(url)
     path, mark, query = url[max(start, 0) :].partition("?")
     return _sessions.apply(f"{url[:start]}{_SESSION_FOLDER.sub('', path) or '/'}{mark}{query}") if start >= 0 else url
 

@@ -1,0 +1,235 @@
+"""Crawls of ftp and gopher servers: all that a walk over the folder finds, once; archived, indexed, killed and taken up like the web."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
+
+from tests.crawl.kills import LYCOSA, ask, run_json
+from tests.crawl.test_documents import LONG
+from tests.crawl.test_unread import _await
+from tests.page.made import docx, pdf
+from tests.servers.ftp import ftp, ftp_log
+from tests.servers.gopher import gopher
+from tests.servers.nginx import Server, nginx
+
+_KEPT = "/!$&'()*+,;=:@-._~"  # of a path, unescaped in a URL
+_QUICK = ("crawl.patience=500ms", "crawl.commit_interval=200ms", "index.interval=200ms", "fetch.retry_wait=100ms")
+
+
+def _command(workspace: Path, *arguments: str, settings: tuple[str, ...] = ()) -> list[str]:
+    overrides = [part for setting in (*_QUICK, *settings) for part in ("--set", setting)]
+    return [str(LYCOSA), "-w", str(workspace), *overrides, *arguments]
+
+
+def _crawl(workspace: Path, *urls: str, settings: tuple[str, ...] = (), more: tuple[str, ...] = ()) -> dict[str, object]:
+    command = _command(workspace, "crawl", *urls, "--delay", "0s", "--quiet", "--json", *more, settings=settings)
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert said.returncode == 0, said.stderr
+    summary: dict[str, object] = json.loads(said.stdout)
+    return summary
+
+
+def _lay(root: Path) -> None:
+    """Some fifty files in folders, with names that need escapes, documents, and what is not read."""
+    for folder in ("", "pub", "pub/spiders", "pub/with space", "pub/ключ", "deep/er/still", "empty"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for number in range(30):
+        (root / "pub" / "spiders" / f"page{number:02}.txt").write_text(f"Spider number {number} hunts at night in the meadow.\n")
+    for number in range(8):
+        (root / "deep" / "er" / "still" / f"page{number}.html").write_text(f"<title>Web {number}</title><p>Orb web {number} is round.")
+    (root / "pub" / "spiders" / "wolf.pdf").write_bytes(pdf(b"They hunt without a web."))
+    (root / "pub" / "spiders" / "wolf.docx").write_bytes(docx())
+    (root / "pub" / "with space" / "read me?.txt").write_text("A name with a question mark, and words about tarantulas.\n")
+    (root / "pub" / "with space" / "100% #1;a=b.txt").write_text("A name with everything in it.\n")
+    (root / "pub" / "ключ" / "паук.txt").write_text("Пауки охотятся ночью в поле и в лесу.\n")
+    (root / "README").write_text("A file without an extension, in plain words.\n")
+    (root / "pub" / "program.tar.gz").write_bytes(b"\x1f\x8b\x08" + bytes(200))
+
+
+def _walk(root: Path, origin: str, top: str = "") -> set[str]:
+    """What is to be fetched below a folder: all folders, and all files but archives."""
+    found = set()
+    for place, folders, files in os.walk(root / top):
+        here = os.path.relpath(place, root)
+        here = "" if here == "." else f"{here}/"
+        found |= {f"{here}{folder}/" for folder in folders} | {f"{here}{file}" for file in files if not file.endswith(".gz")}
+    return {f"{origin}{quote(name, safe=_KEPT)}" for name in (*found, f"{top}/" if top else "")}
+
+
+@contextmanager
+def _served(root: Path) -> Iterator[tuple[str, Path]]:
+    log = root.parent / "ftp.log"
+    with ftp(root, log) as port:
+        yield f"ftp://127.0.0.1:{port}/", log
+
+
+def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
+    root, workspace = tmp_path / "root", tmp_path / "workspace"
+    _lay(root)
+    with _served(root) as (origin, log):
+        summary = _crawl(workspace, origin)
+        assert summary["ended"] == "finished"
+        expected = _walk(root, origin)
+        asked = Counter(f"{origin}{path}" for path in ftp_log(log, root))
+    visits = ask(workspace, "SELECT url, http_status, protocol, content_type FROM visits WHERE kind = 'page'")
+    assert Counter(str(row["url"]) for row in visits) == Counter(expected)
+    assert {(row["http_status"], row["protocol"]) for row in visits} == {(200, "ftp")}
+    assert {row["content_type"] for row in visits if str(row["url"]).endswith("/")} == {"text/ftp-dir-listing"}
+    assert {url: number for url, number in asked.items() if number > 1} == {}
+    pages = {str(row["url"]): row for row in ask(workspace, "SELECT url, title, text, language FROM pages")}
+    assert set(pages) == expected
+    assert pages[f"{origin}pub/"]["title"] == "Index of /pub/"
+    assert pages[f"{origin}pub/spiders/wolf.pdf"]["text"] == "They hunt without a web."
+    assert pages[f"{origin}{quote('pub/ключ/паук.txt')}"]["language"] == "ru"
+    states = ask(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%.tar.gz'")
+    assert states == []  # refused by its name, as on the web
+    hits = run_json(workspace, "search", "tarantulas", "--json")["hits"]
+    assert [hit["url"] for hit in hits] == [f"{origin}pub/with%20space/read%20me%3F.txt"]  # type: ignore[index]
+    _assert_archive(workspace, expected)
+
+
+def _assert_archive(workspace: Path, expected: set[str]) -> None:
+    """Three readers agree: one resource record a page, with its bytes; and `check` finds nothing wrong."""
+    for warc in workspace.glob("data/*/archive.warc.gz"):
+        subprocess.run([str(LYCOSA.parent / "warcio"), "check", str(warc)], check=True, capture_output=True)
+    read = {}
+    for warc in workspace.glob("data/*/archive.warc.gz"):
+        with warc.open("rb") as stream:
+            for record in ArchiveIterator(stream, record_types=WarcRecordType.resource):
+                assert record.verify_block_digest()
+                read[record.headers["WARC-Target-URI"]] = record.reader.read()
+        with warc.open("rb") as stream:
+            for record in WarcioIterator(stream):
+                if record.rec_type == "resource":
+                    assert read[record.rec_headers.get_header("WARC-Target-URI")] == record.content_stream().read()
+    assert {url for url in read if not url.endswith("robots.txt")} == expected
+    checked = subprocess.run([str(LYCOSA), "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
+    """Scope `prefix`; what robots.txt (RFC 9309 section 2.3 has it for FTP too) forbids is not asked for."""
+    root, workspace = tmp_path / "root", tmp_path / "workspace"
+    _lay(root)
+    (root / "robots.txt").write_text("User-agent: *\nDisallow: /pub/with%20space/\n")
+    with _served(root) as (origin, log):
+        _crawl(workspace, f"{origin}pub/", settings=("collection.scope=prefix",))
+        expected = {url for url in _walk(root, origin, "pub") if "space" not in url}
+        asked = {f"{origin}{path}" for path in ftp_log(log, root)}
+    assert asked == {*expected, f"{origin}robots.txt"}
+    assert ask(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%space%'") == [{"state": "excluded", "reason": "robots"}]
+
+
+def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
+    root, workspace = tmp_path / "root", tmp_path / "workspace"
+    (root / "pub").mkdir(parents=True)
+    for name in ("same.txt", "other.txt"):
+        (root / "pub" / name).write_text("The words of the first day.\n")
+        os.utime(root / "pub" / name, (1_700_000_000, 1_700_000_000))
+    settings = ("collection.recrawl=age", "collection.max_age=1s")
+    with _served(root) as (origin, log):
+        _crawl(workspace, f"{origin}pub/", settings=settings, more=("--max-pages", "3"))
+        (root / "pub" / "other.txt").write_text("The words of another day.\n")
+        before = len(ftp_log(log, root))
+        _crawl(workspace, f"{origin}pub/", settings=settings, more=("--max-time", "4s"))
+        sent = ftp_log(log, root)[before:]
+    assert "pub/other.txt" in sent
+    assert "pub/same.txt" not in sent
+    rows = ask(workspace, "SELECT url, http_status, changed FROM visits WHERE url LIKE '%.txt' AND kind = 'page' ORDER BY url, fetched_at")
+    said = [(str(row["url"]).rpartition("/")[2], row["http_status"], row["changed"]) for row in rows]
+    assert ("same.txt", 304, False) in said
+    assert ("other.txt", 200, True) in said[1:]
+    checked = subprocess.run([str(LYCOSA), "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_kill_nine_and_reparse(tmp_path: Path) -> None:
+    root, workspace = tmp_path / "root", tmp_path / "workspace"
+    _lay(root)
+    (root / "a-slow.docx").write_bytes(LONG)
+    with _served(root) as (origin, log):
+        process = subprocess.Popen(
+            _command(workspace, "crawl", origin, "--delay", "0s", "--quiet", settings=("crawl.document_timeout=300s",))
+        )
+        _await(lambda: len(ftp_log(log, root)) > 30, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        _crawl(workspace, origin, settings=("crawl.document_timeout=1s",))
+        asked = Counter(ftp_log(log, root))
+        expected = _walk(root, origin)
+    assert {path for path, number in asked.items() if number > 2} == set()
+    assert asked["a-slow.docx"] == 1
+    assert sum(number - 1 for number in asked.values()) <= 1  # what was on its way
+    assert {str(row["url"]) for row in ask(workspace, "SELECT url FROM pages")} == expected
+    report: dict[str, object] = {**run_json(workspace, "reparse", "--json", "--set", "crawl.document_timeout=1s")}
+    assert {name: report[name] for name in ("pages", "changed", "unreadable")} == {"pages": len(expected), "changed": 0, "unreadable": 0}
+
+
+MENU = (
+    "iWelcome to the spider hole\tfake\t(NULL)\t0\r\n0About spiders\t/about.txt\t{host}\t{port}\r\n1More\t/more\t{host}\t{port}\r\n"
+    "1Private\t/private\t{host}\t{port}\r\n7Search\t/search\t{host}\t{port}\r\nIA picture\t/spider.png\t{host}\t{port}\r\n"
+    "hElsewhere\tURL:http://127.0.0.1:1/\t{host}\t{port}\r\n.\r\n"
+)
+MORE = (
+    "9A document\t/wolf.pdf\t{host}\t{port}\r\n0Missing\t/missing\t{host}\t{port}\r\n1Back\t\t{host}\t{port}\r\n"
+    "hA page\t/page\t{host}\t{port}\r\n.\r\n"
+)
+
+
+def test_a_gopher_hole_is_crawled_whole(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    content = {
+        "robots.txt": b"User-agent: *\r\nDisallow: /private\r\n.\r\n",
+        "/about.txt": b"Wolf spiders hunt at night.\r\n.\r\n",
+        "/wolf.pdf": pdf(b"They hunt without a web."),
+        "/page": b"<title>A page</title><p>Tarantulas wait. <a href='other.html'>more</a>",
+        "/other.html": b"<title>Other</title><p>Jumping spiders jump.",
+    }
+    with gopher(content) as (port, asked):
+        host = {"host": "127.0.0.1", "port": port}
+        content[""] = MENU.format(**host).encode()
+        content["/more"] = MORE.format(**host).encode()
+        origin = f"gopher://127.0.0.1:{port}"
+        _crawl(workspace, f"{origin}/")
+    assert Counter(asked) == Counter(["robots.txt", "", "/about.txt", "/more", "/wolf.pdf", "/missing", "/page", "/other.html"])
+    pages = {str(row["url"]): row for row in ask(workspace, "SELECT url, title, text FROM pages")}
+    assert set(pages) == {f"{origin}{path}" for path in ("/", "/0/about.txt", "/1/more", "/9/wolf.pdf", "/h/page", "/h/other.html")}
+    assert pages[f"{origin}/"]["title"] == "Welcome to the spider hole"
+    assert pages[f"{origin}/0/about.txt"]["text"] == "Wolf spiders hunt at night."
+    assert pages[f"{origin}/9/wolf.pdf"]["text"] == "They hunt without a web."
+    states = {str(row["url"]): (row["state"], row["reason"]) for row in ask(workspace, "SELECT url, state, reason FROM urls")}
+    assert states[f"{origin}/0/missing"] == ("gone", "http_404")
+    assert states[f"{origin}/1/private"] == ("excluded", "robots")
+    hits = run_json(workspace, "search", "tarantulas", "--json")["hits"]
+    assert [hit["url"] for hit in hits] == [f"{origin}/h/page"]  # type: ignore[index]
+
+
+def test_a_page_of_the_web_leads_there_only_if_it_is_wanted(tmp_path: Path) -> None:
+    root, files = tmp_path / "root", tmp_path / "files"
+    root.mkdir()
+    files.mkdir()
+    (files / "a.txt").write_text("A file.\n")
+    with _served(files) as (origin, log), nginx([Server("127.0.0.1", root)]) as served:
+        (root / "index.html").write_text(f"<title>One</title><a href='{origin}'>files</a>")
+        home = f"http://127.0.0.1:{served.port}/"
+        summary = _crawl(tmp_path / "plain", home, settings=("collection.scope=any",))
+        assert summary["refused"] == {"scheme": 1}
+        assert ftp_log(log, files) == []
+        # A link may lead there; but no private address is dialled that nobody named.
+        _crawl(tmp_path / "wanted", home, settings=("collection.scope=any", "fetch.other_schemes=true"))
+        rows = ask(tmp_path / "wanted", f"SELECT state, reason FROM urls WHERE url = '{origin}'")
+        assert rows == [{"state": "excluded", "reason": "address_refused"}]
+        assert ftp_log(log, files) == []
+        _crawl(tmp_path / "named", home, origin, settings=("collection.scope=host",))
+        assert {str(row["url"]) for row in ask(tmp_path / "named", "SELECT url FROM pages")} == {home, origin, f"{origin}a.txt"}
