@@ -54,14 +54,31 @@ class PageMark:
         return text.decode(errors="replace")
 
 
-class MarkingReader(Reader):
-    """Reads as its base does, and leaves a mark while it does so. A child process gets the plain reader."""
+class _Unmarked:
+    """Reads documents without a mark: that has time limits of its own, and waits for other processes."""
 
-    __slots__ = ("_mark",)
+    def __init__(self, documents: ReadsDocuments, mark: PageMark) -> None:
+        self._documents = documents
+        self._mark = mark
+
+    def wants(self, exchange: Exchange) -> bool:
+        return self._documents.wants(exchange)
+
+    def read(self, exchange: Exchange) -> Understood:
+        self._mark.set("")
+        return self._documents.read(exchange)
+
+
+class MarkingReader(Reader):
+    """Reads as its base does, and leaves a mark while it does so, but for documents. A child process gets the plain reader."""
+
+    __slots__ = ("_mark", "_plain")
 
     def __init__(self, reader: Reader, mark: PageMark) -> None:
-        super().__init__(reader.max_decoded, reader.product_token, reader.documents)
+        documents = None if reader.documents is None else _Unmarked(reader.documents, mark)
+        super().__init__(reader.max_decoded, reader.product_token, documents)
         object.__setattr__(self, "_mark", mark)
+        object.__setattr__(self, "_plain", reader)
 
     def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
         mark: PageMark = self._mark  # type: ignore[attr-defined]
@@ -71,7 +88,8 @@ class MarkingReader(Reader):
         return understood
 
     def __reduce__(self) -> tuple[type[Reader], tuple[int, str, ReadsDocuments | None]]:
-        return Reader, (self.max_decoded, self.product_token, self.documents)
+        plain: Reader = self._plain  # type: ignore[attr-defined]
+        return Reader, (plain.max_decoded, plain.product_token, plain.documents)
 
 
 @dataclass(slots=True, frozen=True)

@@ -2,6 +2,7 @@
 
 A worker that died twice without a commit replays its archive through a child: what kills two children, or keeps one busy too
 long, is recorded as `parse_crashed`, and the replay goes on with a new child. One child may die of something else (memory, a kill).
+Documents have children and time limits of their own (`lycosa.crawl.document_pool`), and are left to these.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ class ChildReader:
         theirs.close()
 
     def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
+        documents = self._reader.documents
+        if documents is not None and exchange.truncated != "unspecified" and documents.wants(exchange):
+            return documents.read(exchange)
         for _ in range(_CHILDREN_A_PAGE):
             try:
                 self._pipe.send(replace(exchange, token=None))

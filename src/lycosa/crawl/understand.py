@@ -32,6 +32,10 @@ Understand = Callable[[Exchange, Headers], Understood]
 class ReadsDocuments(Protocol):
     """Whoever reads PDF, office files and the like (`lycosa.crawl.documents.Documents`)."""
 
+    def wants(self, exchange: Exchange) -> bool:
+        """Whether an answer is a document."""
+        ...
+
     def read(self, exchange: Exchange) -> Understood:
         """What a document says; it may take seconds."""
         ...
