@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lycosa.core.records import Page, UrlRow, Visit
+from lycosa.core.records import Link, Page, UrlRow, Visit
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.identify import identify
@@ -42,7 +42,18 @@ class Corpus:
     def add(self, buffers: Buffers, url: str, page: Page, collection: str = "default") -> None:
         self._clock += 1000
         _, host, host_key, url_key, partition = self._identifier.identify(url)
-        buffers.add_page(Visit(url, host, partition, host_key, url_key, "page", collection, 0, self._clock, 1), page)
+        visit = Visit(url, host, partition, host_key, url_key, "page", collection, 0, self._clock, 1)
+        buffers.add_page(visit, page)
+        buffers.links.add_links(visit, page.links)
+
+    def redirect(self, source: str, target: str) -> int:
+        """Commit what an exchange that redirects leaves: a link of its own kind."""
+        buffers = Buffers()
+        self._clock += 1000
+        _, host, host_key, url_key, partition = self._identifier.identify(source)
+        visit = Visit(source, host, partition, host_key, url_key, "page", "default", 0, self._clock, 1)
+        buffers.links.add_links(visit, [Link(target, "", "", "redirect", 0)])
+        return self.commit_buffers(buffers)
 
     def commit_buffers(self, buffers: Buffers) -> int:
         return self._claim.commit(self._claim.next_folder(), buffers.mapping())

@@ -52,6 +52,7 @@ def made_pages() -> list[tuple[str, Page]]:
             title = " ".join(generator.choices(words, weights, k=3))
             pages.append((f"http://host{host}.test/{title.split()[0]}/{number}", page(f"{text}.", title=title, language=language)))
     pages += [(EQUAL.format(number), page("Unmistakable words of one kind.", title="Same", language="en")) for number in range(40)]
+    pages += [(f"http://copy-{number}.test/", page("A twice told tale.", language="en", text_digest=2**63 + 5)) for number in range(6)]
     return pages
 
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,14 +14,20 @@ from hypothesis import strategies as st
 
 from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
-from lycosa.core.records import Page
+from lycosa.core.records import Link, Page
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
+from lycosa.search.syntax import BY_NAME
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from tests.index.corpus import Corpus, page
 from tests.text.data import declaration, declaration_languages
+
+
+def link(target: str, anchor: str = "") -> Link:
+    return Link(target, anchor, "", "a", 0)
+
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
 
@@ -106,7 +114,7 @@ def test_a_common_word_is_common_in_every_language(tmp_path: Path) -> None:
     corpus.commit([*english, *vietnamese, mention])
     with Indexer(corpus.root, SMALL) as indexer:
         indexer.update()
-    results = Searcher(corpus.root).search(SearchRequest("the", 40))
+    results = Searcher(corpus.root).search(SearchRequest("the", 40, per_host=0))
     assert results.total == 31
     assert results.hits[-1].url == "http://vi.test/mention"
 
@@ -164,12 +172,12 @@ def test_odd_queries_get_an_answer(searcher: Searcher, query: str) -> None:
     assert results.total == 0
 
 
-@given(
-    st.text(
-        alphabet=st.one_of(st.sampled_from(' "-:+*?()[]{}^~\\/event loop site:lang:de人'), st.characters(exclude_categories=())),
-        max_size=60,
-    )
+_PIECES = st.sampled_from(
+    [*' "-:+*?()[]{}^~\\/|', " OR ", "event", "loop", "ev*", "人", "人*", "क*", "de", "2020", "a.test/x", *(f"{name}:" for name in BY_NAME)]
 )
+
+
+@given(st.lists(st.one_of(_PIECES, st.text(alphabet=st.characters(exclude_categories=()), max_size=5)), max_size=25).map("".join))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_query_is_an_error(searcher: Searcher, query: str) -> None:
     results = searcher.search(SearchRequest(query))
@@ -187,6 +195,180 @@ def test_a_workspace_without_an_index(tmp_path: Path) -> None:
     results = searcher.search(SearchRequest("anything"))
     assert (results.total, results.hits, results.generation, results.notes) == (0, [], 0, ["nothing is indexed yet"])
     assert not searcher.reload()
+
+
+DAY_MS = 86_400_000
+
+LINKED = {
+    "http://one.test/docs/guide.html": page(
+        "All about spiders and their silk.", title="Guide to spiders", links=[link("http://two.test/a"), link("http://one.test/docs/")]
+    ),
+    "http://one.test/docs/": page(
+        "Spiders live here. Nothing else to see.", title="Index", links=[link("http://one.test/docs/guide.html")]
+    ),
+    "http://one.test/blog/news": page("Spiders in the news.", title="News", published_at=1_750_000_000_000),
+    "http://www.one.test/docs/paper.pdf": page("Spiders in a document of its own.", title="Paper"),
+    "http://two.test/a": page("A programmer's programme about programming.", title="Programs", published_at=1_600_000_000_000),
+    "http://two.test/b": page("Die Programme der Spinnen.", title="Programm", language="de"),
+    "http://three.test/": page("Wolf spiders hunt; wolves do too.", title="Wolf", links=[link("http://two.test/a?x=1")]),
+}
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
+    corpus = Corpus(str(tmp_path_factory.mktemp("linked") / "workspace"))
+    corpus.commit(LINKED.items())
+    corpus.commit([("http://four.test/", page("Spiders elsewhere.", title="Four"))], collection="other")
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    return Searcher(corpus.root)
+
+
+ONE_DOCS = {"one.test/docs/guide.html", "one.test/docs/", "www.one.test/docs/paper.pdf"}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("site:one.test/docs", ONE_DOCS),
+        ("site:one.test/docs/guide.html", {"one.test/docs/guide.html"}),
+        ("site:one.test/doc", set()),
+        ("spiders -site:one.test/docs", {"one.test/blog/news", "three.test/", "four.test/"}),
+        ("spiders site:three.test OR site:four.test", {"three.test/", "four.test/"}),
+        ("intitle:spiders", {"one.test/docs/guide.html"}),
+        ("intitle:spiders OR intitle:wolf", {"one.test/docs/guide.html", "three.test/"}),
+        ("spiders -intitle:guide -inurl:blog site:one.test", {"one.test/docs/", "www.one.test/docs/paper.pdf"}),
+        ("inurl:guide", {"one.test/docs/guide.html"}),
+        ("inurl:docs spiders", ONE_DOCS),
+        ("inanchor:guide", set()),
+        ("filetype:pdf", {"www.one.test/docs/paper.pdf"}),
+        ("spiders -filetype:html", {"www.one.test/docs/paper.pdf"}),
+        ("collection:other", {"four.test/"}),
+        ("spiders -collection:default", {"four.test/"}),
+        ("link:two.test", {"one.test/docs/guide.html", "three.test/"}),
+        ("link:two.test/a", {"one.test/docs/guide.html"}),
+        ("link:https://two.test/a", set()),
+        ("link:http://two.test/a?x=1", {"three.test/"}),
+        ("link:one.test", set()),
+        ("link:one.test/docs/", {"one.test/docs/guide.html"}),
+        ("spiders -link:two.test site:one.test/docs", {"one.test/docs/", "www.one.test/docs/paper.pdf"}),
+        ("before:2021", {"two.test/a"}),
+        ("before:2020-09-13", set()),
+        ("after:2025-06-15 site:one.test", {"one.test/blog/news"}),
+        ("after:2025-06-16 site:one.test", set()),
+        ("programm*", {"two.test/a", "two.test/b"}),
+        ("program* lang:en", {"two.test/a"}),
+        ("PROGRAM* -programme*", set()),
+        ("silk OR hunt", {"one.test/docs/guide.html", "three.test/"}),
+        ("spiders -(silk OR hunt OR news) site:one.test", {"one.test/docs/", "www.one.test/docs/paper.pdf"}),
+        ("(spiders silk) OR (wolf hunt)", {"one.test/docs/guide.html", "three.test/"}),
+        ('"wolf spiders" OR "their silk"', {"one.test/docs/guide.html", "three.test/"}),
+        ("lang:de,en programme", {"two.test/a", "two.test/b"}),
+        ("-lang:en", {"two.test/b"}),
+    ],
+)
+def test_the_query_language(linked: Searcher, query: str, expected: set[str]) -> None:
+    results = linked.search(SearchRequest(query, 20))
+    assert set(urls(results)) == expected
+    assert results.total == len(expected)
+
+
+def test_groups_within_groups(linked: Searcher) -> None:
+    results = linked.search(SearchRequest("spiders (silk OR (wolf hunt))", 20))
+    assert set(urls(results)[:2]) == {"one.test/docs/guide.html", "three.test/"}
+    assert results.notes == ["2 pages hold all the words; the others hold some of them"]
+
+
+def test_beginnings_are_marked(linked: Searcher) -> None:
+    (hit, *_) = linked.search(SearchRequest("progra* lang:en")).hits
+    assert [text for text, match in hit.snippet if match] == ["programmer", "programme", "programming"]
+
+
+def test_the_newest_first(linked: Searcher) -> None:
+    for request in (SearchRequest("programme OR news sort:date"), SearchRequest("programme OR news", order="date")):
+        results = linked.search(request)
+        dates = [hit.published_at or hit.fetched_at for hit in results.hits]
+        assert dates == sorted(dates, reverse=True)
+        assert len(dates) == 3
+
+
+def test_facets_count_all_pages(linked: Searcher) -> None:
+    results = linked.search(SearchRequest("spiders", 1, facets=("language", "host", "collection", "type", "date")))
+    assert results.total == 6
+    assert results.facets["language"] == {"en": 6}
+    assert results.facets["host"] == {"one.test": 3, "four.test": 1, "three.test": 1, "www.one.test": 1}
+    assert results.facets["collection"] == {"default": 5, "other": 1}
+    assert results.facets["type"] == {"html": 5, "pdf": 1}
+    assert results.facets["date"] == {"2023": 5, "2025": 1}
+    relaxed = linked.search(SearchRequest("silk wolf", facets=("host",)))
+    assert relaxed.total == sum(relaxed.facets["host"].values()) == 2
+
+
+def test_hosts_stand_side_by_side(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    many = [(f"http://many.test/{number}", page(f"wolf wolf wolf number{number}", language="en")) for number in range(5)]
+    few = [(f"http://few{number}.test/", page(f"a wolf among many other words {number}", language="en")) for number in range(2)]
+    corpus.commit([*many, *few])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    searcher = Searcher(corpus.root)
+
+    def hosts(**more: Any) -> str:
+        return " ".join(hit.host.rstrip("01.tes") for hit in searcher.search(SearchRequest("wolf", 10, **more)).hits)
+
+    assert hosts() == "many many few few many many many"
+    assert hosts(per_host=1) == "many few few many many many many"
+    assert hosts(per_host=0) == "many many many many many few few"
+    assert hosts(host="many.test") == "many many many many many"
+    assert {hit.host: hit.from_host for hit in searcher.search(SearchRequest("wolf")).hits} == {
+        "many.test": 5,
+        "few0.test": 1,
+        "few1.test": 1,
+    }
+    by_one = [searcher.search(SearchRequest("wolf", 1, offset)).hits[0].url for offset in range(7)]
+    assert by_one == [hit.url for hit in searcher.search(SearchRequest("wolf", 7)).hits]
+
+
+def test_copies_are_one_result(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    same = [(f"http://copy{number}.test/", page("The very same text about wolves.", language="en", text_digest=7)) for number in range(400)]
+    corpus.commit([*same, ("http://other.test/", page("Another text about wolves, which is longer than the others.", language="en"))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    searcher = Searcher(corpus.root)
+    results = searcher.search(SearchRequest("wolves"))
+    assert results.total == 2
+    assert [(hit.host[:4], hit.copies) for hit in results.hits] == [("copy", 399), ("othe", 0)]
+    assert len(searcher.search(SearchRequest("wolves", 1000, folded=False)).hits) == 401
+    assert searcher.search(SearchRequest("wolves site:copy7.test")).total == 1
+
+
+def test_what_was_just_published_comes_first(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    now = int(time.time() * 1000)
+    ages = {"old": 400 * DAY_MS, "week": 7 * DAY_MS, "new": DAY_MS // 24, "future": -DAY_MS}
+    dated = [(f"http://{name}.test/", page(f"wolf {name}", language="en", published_at=now - age)) for name, age in ages.items()]
+    corpus.commit([*dated, ("http://undated.test/", page("wolf undated", language="en"))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    hits = Searcher(corpus.root).search(SearchRequest("wolf", explain=True)).hits
+    assert [hit.host.removesuffix(".test") for hit in hits] == ["future", "new", "week", "old", "undated"]
+    factors = [hit.explanation.freshness for hit in hits if hit.explanation]
+    assert factors[0] == 1.5
+    assert factors[2] == pytest.approx(1.25, abs=0.01)
+    assert factors[4] == 1.0
+
+
+def test_a_score_is_explained(searcher: Searcher) -> None:
+    for query in ("event loop", '"event loop" OR garden', "loop*", "event site:alpha.test", "自由", "spring event"):
+        for hit in searcher.search(SearchRequest(query, explain=True)).hits:
+            assert hit.explanation is not None
+            told = hit.explanation
+            assert told.words * told.prior * told.freshness == pytest.approx(hit.score, rel=1e-3), query
+            assert told.parts
+            assert all(part.score > 0 for part in told.parts)
+            assert 0.8 * told.words < sum(part.score for part in told.parts) < 1.001 * told.words, query
+    assert searcher.search(SearchRequest("event")).hits[0].explanation is None
 
 
 def test_threads_share_a_searcher(searcher: Searcher) -> None:

@@ -1,4 +1,4 @@
-"""The reference pages that come from the code itself: settings from the schema, columns from the tables."""
+"""The reference pages that come from the code itself: settings and columns from their schemas, the query language from its parser."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from lycosa.app.template import SECTIONS, toml_value
 from lycosa.core.config import BasicAuth, Collection, Config, FormLogin
+from lycosa.search.syntax import syntax_page
 from lycosa.store.schema import TABLES
 
 _SETTINGS_HEAD = """# Settings
@@ -70,5 +71,5 @@ def tables_page() -> str:
     return "\n".join(parts)
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"settings.md": settings_page, "tables.md": tables_page}
+PAGES: Mapping[str, Callable[[], str]] = {"settings.md": settings_page, "tables.md": tables_page, "query.md": syntax_page}
 """File in docs/ -> what it must hold."""

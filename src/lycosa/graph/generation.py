@@ -2,6 +2,7 @@
 
 graph/00000003/info.json            the format, and the log entry that it was made from
                duplicates.parquet   copies: partition, host_key, url_key, collection, url, canonical_of
+               pages.parquet        what links say of each page (`lycosa.graph.page_ranks`)
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from pathlib import Path
 
 import polars as pl
 
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.graph.duplicates import COLUMNS, find_duplicates, no_duplicates
+from lycosa.graph.page_ranks import page_ranks
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 FOLDER = "graph"
 FORMAT = 1
 DUPLICATES = "duplicates.parquet"
+PAGES = "pages.parquet"
 _INFO = "info.json"
 _NAME = re.compile(r"^\d{8}$")
 _BUILD_PREFIX = ".build-"
@@ -31,12 +35,15 @@ _KEPT = 2  # generations: a reader may have the older one open
 
 @dataclass(slots=True, frozen=True)
 class GraphInfo:
-    """`log_entry`: the tables were read as of then."""
+    """`log_entry`: the tables were read as of then. `made_at` in ms; `changed`: pages of which links say something else than before."""
 
     format: int
     generation: int
     log_entry: int
     duplicates: int
+    pages: int = 0
+    changed: int = 0
+    made_at: int = 0
 
 
 def make_generation(workspace: Workspace) -> GraphInfo:
@@ -47,18 +54,25 @@ def make_generation(workspace: Workspace) -> GraphInfo:
         OSError: storage failed.
     """
     state = workspace.state()
-    copies = find_duplicates(LiveTables(workspace, state))
+    tables = LiveTables(workspace, state)
+    copies = find_duplicates(tables)
     storage = workspace.storage
+    before = _newest_pages(workspace)
     number = max(_numbers(workspace), default=0) + 1
     build = Path(tempfile.mkdtemp(prefix=_BUILD_PREFIX, dir=storage.workshop(FOLDER)))
     try:
         build.chmod(0o755)
         copies.write_parquet(build / DUPLICATES, compression="zstd")
+        pages = page_ranks(tables, copies, before, number, build)
+        pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
+        changed = pages.filter(pl.col("since") == number).height
         while True:
-            info = GraphInfo(FORMAT, number, state.head, copies.height)
+            info = GraphInfo(FORMAT, number, state.head, copies.height, pages.height, changed, SystemClock().now_ms())
             (build / _INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
             if storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
                 break
+            pages = pages.with_columns(since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since")))
+            pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
             number += 1  # somebody else ranked at the same time
     finally:
         shutil.rmtree(build, ignore_errors=True)
@@ -106,6 +120,49 @@ def current_duplicates(workspace: Workspace) -> pl.DataFrame:
     """The copies that the newest generation names, with the columns of `COLUMNS`; without rows if nothing was ranked yet."""
     found = newest(workspace)
     return no_duplicates() if found is None else pl.read_parquet(found[1] / DUPLICATES, columns=list(COLUMNS))
+
+
+@dataclass(slots=True, frozen=True)
+class LinkNews:
+    """What the newest generation says of pages. `pages` has the columns of `page_ranks.COLUMNS`, `copies` those of `COLUMNS`."""
+
+    generation: int
+    pages: pl.DataFrame
+    copies: pl.DataFrame
+
+
+def link_news(workspace: Workspace, partitions: range) -> LinkNews | None:
+    """What the newest generation says of the pages of these partitions; None if nothing was ranked yet.
+
+    Raises:
+        WorkspaceError: it is damaged, or of a format that this program does not know.
+    """
+    for _ in range(_KEPT + 1):
+        found = newest(workspace)
+        if found is None or not (found[1] / PAGES).exists():
+            return None
+        inside = pl.col("partition").is_between(partitions.start, partitions.stop - 1)
+        try:
+            pages = pl.scan_parquet(found[1] / PAGES, glob=False).filter(inside).collect()
+            copies = pl.read_parquet(found[1] / DUPLICATES, columns=list(COLUMNS)).filter(inside)
+        except FileNotFoundError:
+            continue  # two rankings later
+        return LinkNews(found[0].generation, pages, copies)
+    return None
+
+
+def newest_number(workspace: Workspace) -> int:
+    """The number of the newest generation; 0 if nothing was ranked yet."""
+    return max(_numbers(workspace), default=0)
+
+
+def _newest_pages(workspace: Workspace) -> pl.DataFrame | None:
+    """What links said before; None if that is not known."""
+    try:
+        found = newest(workspace)
+        return pl.read_parquet(found[1] / PAGES) if found is not None and (found[1] / PAGES).exists() else None
+    except (WorkspaceError, OSError, pl.exceptions.PolarsError):
+        return None  # damaged, or removed meanwhile: all counts as changed
 
 
 def _numbers(workspace: Workspace) -> list[int]:

@@ -10,13 +10,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import tantivy
 
 from lycosa.index import generation as generations
-from lycosa.index.schema import COLLECTION, ID, LANGUAGE, IndexedPage, document, register, schema, stored, stored_page, url_id
+from lycosa.index.schema import COLLECTION, ID, LANGUAGE, IndexedPage, document, register, schema, stored, url_id
 
 _META, _MANAGED = "meta.json", ".managed.json"
 _ATTEMPTS = 100  # a merge ends rarely between two looks at meta.json; a hundred times in a row it does not
@@ -47,18 +46,20 @@ class IndexBuilder:
         self._writer.delete_documents_by_term(ID, url_id(url_key))
 
     def commit(self) -> None:
-        """Make what was put visible to `find` and `link`."""
+        """Make what was put visible to `collections` and `link`."""
         self._writer.commit()
         self._index.reload()
         self._searcher = self._index.searcher()
 
-    def find(self, url_key: int, collections: Sequence[str] | None = None) -> IndexedPage | None:
-        """The committed document of a URL, as the page it was made of; None if there is none."""
+    def collections(self, url_key: int) -> list[str] | None:
+        """The collections of the committed document of a URL; None if there is none."""
         hits = self._searcher.search(tantivy.Query.term_query(schema(), ID, url_id(url_key)), 1).hits
-        if not hits:
-            return None
-        found = self._searcher.doc(hits[0][1])
-        return stored_page(found, url_key, stored(found).collections if collections is None else collections)
+        return stored(self._searcher.doc(hits[0][1])).collections if hits else None
+
+    @property
+    def documents(self) -> int:
+        """Committed documents."""
+        return int(self._searcher.num_docs)
 
     def counts(self) -> tuple[int, dict[str, int], dict[str, int]]:
         """Documents; pages by language and by collection (replaced ones count until their segment is merged)."""

@@ -51,6 +51,7 @@ class GenerationInfo:
     format: int = FORMAT
     shard: int = 0
     shards: int = 1  # how many the whole index has
+    graph: int = 0  # the generation of the graph that it has read; 0: none
 
 
 @dataclass(slots=True, frozen=True)

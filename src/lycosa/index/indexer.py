@@ -5,6 +5,9 @@ have put them: `pages` rows become documents, in place of what their URL had; th
 excluded loses its document. Reading a row twice changes nothing. An exclusion makes the index anew: nothing of what was excluded
 stays in it. A kill leaves the last published generation.
 
+What links say of a page (prior, anchors, whether it is a copy) comes from the newest generation of `graph`; when there is a newer one,
+pages of which it says something else are read again.
+
 A URL in several collections is one document that names them all.
 
 With `index.shards` above one there is such an index for each group of partitions, and each follows the log for itself.
@@ -31,11 +34,13 @@ from lycosa.core.config import IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.core.units import format_time
+from lycosa.graph.generation import LinkNews, link_news, newest_number
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import IndexedPage, analysis_versions, outside
 from lycosa.index.shards import WHOLE, Shard, adopt, highest_number, layout, shards_of
+from lycosa.index.surroundings import ENTRY, Surroundings
 from lycosa.store.live import LiveTables, in_partitions
 from lycosa.store.log import EntriesGone
 from lycosa.store.state import LogState
@@ -45,12 +50,14 @@ from lycosa.url.scope import hostname
 BATCH_BYTES = 12 * 2**20  # rows read at once
 BATCH_ROWS = 500
 OBJECT_ROWS = 50  # of them held as Python objects
+PART_ROWS = 100_000  # rows of pages that are looked at together, so that their links are in memory at once: some 40 MB
+AGAIN_ROWS = 5_000  # pages that are looked for together to be read again
 KEPT_OPEN = 8  # shards whose working folders and writers stay open between updates
 _REMOVED = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _TABLES = ("pages", "urls")
 _PAGE_COLUMNS = [
     "url_key", "url", "collection", "fetched_at", "title", "headline", "description", "headings", "main_text", "text", "language",
-    "published_at", "may_index",
+    "published_at", "may_index", "text_digest",
 ]  # fmt: skip
 _ENTRY = len(_PAGE_COLUMNS)  # the entry's place in a row
 
@@ -180,7 +187,8 @@ class ShardIndexer:
             rebuild = "something was excluded"
         current = None if rebuild else self._current
         after = current.info.log_entry if current else 0
-        if current is not None and not self._news(after):
+        ranked = newest_number(self._workspace)
+        if current is not None and not self._news(after) and ranked in (0, current.info.graph):
             if layout(self._storage) != self.shard.count:
                 adopt(self._storage, self.shard.count)  # a kill came between the last shard and this
             return self._report(current, started)
@@ -188,8 +196,8 @@ class ShardIndexer:
         if builder is None or current is None:
             builder = self._start(current)
         self._dirty = True
-        put, removed = self._read(builder, after)
-        self._current = self._publish(builder)
+        put, removed, ranked = self._read(builder, after, current.info.graph if current else 0)
+        self._current = self._publish(builder, ranked)
         if rebuild == "something was excluded":
             generations.remove_older(self._storage, self._current.number, self._line)
         adopt(self._storage, self.shard.count)
@@ -258,55 +266,102 @@ class ShardIndexer:
         """Whether live files hold rows that came after an entry."""
         return any(file.entry > after and file.rows for name in _TABLES for file in self._state.files.get(name, []))
 
-    def _read(self, builder: IndexBuilder, after: int) -> tuple[int, int]:
+    def _read(self, builder: IndexBuilder, after: int, ranked: int) -> tuple[int, int, int]:
+        """Take in what came after an entry, and what links say since a generation of the graph. Returns how many documents were put and
+        removed, and that generation now."""
         tables = LiveTables(self._workspace, self._state)
         try:
-            put, removed = self._read_pages(builder, tables, after)
+            news = link_news(self._workspace, self._partitions) if self._partitions else None
+            again = set[int]()
+            if news is not None and after and news.generation != ranked:
+                again.update(news.pages.filter(pl.col("since") > ranked)["url_key"].to_list())
+            if 2 * len(again) > builder.documents:
+                after, again = 0, set()  # most pages: they are read as they stand
+            put, removed = self._read_pages(builder, tables, after, news)
             builder.commit()
-            removed += self._remove_gone(builder, tables, after)
+            removed += self._remove_gone(builder, tables, after, again)
+            put_again, removed_again = self._read_again(builder, tables, sorted(again), news)
         except FileNotFoundError as error:
             raise WorkspaceError(f"a table's file is named by the log but missing: {error}; run `lycosa check`") from None
         except pl.exceptions.PolarsError as error:
             raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
         builder.commit()
+        return put + put_again, removed + removed_again, news.generation if news is not None else newest_number(self._workspace)
+
+    def _read_pages(self, builder: IndexBuilder, tables: LiveTables, after: int, news: LinkNews | None) -> tuple[int, int]:
+        put = removed = 0
+        for partitions in self._parts(after):
+            around = Surroundings(tables, after, partitions, news)
+            for frame in tables.changes("pages", after, _PAGE_COLUMNS, memory_bytes=BATCH_BYTES, partitions=partitions):
+                # Files are sorted by key, so the rows of one URL stand together within a frame.
+                for url_key, group in itertools.groupby(_rows(frame), key=itemgetter(0)):
+                    rows = list(group)
+                    row = max(rows, key=itemgetter(_ENTRY, 3)) if len(rows) > 1 else rows[0]
+                    collections = {other[2] for other in rows}
+                    self._collections |= collections
+                    if row[12] and len(self._collections) > 1:
+                        collections.update(builder.collections(url_key) or ())
+                    if self._put(builder, row, collections, around):
+                        put += 1
+                    else:
+                        removed += 1
+                if len(self._collections) > 1:
+                    builder.commit()  # so that the next frame's rows find these documents' collections
         return put, removed
 
-    def _read_pages(self, builder: IndexBuilder, tables: LiveTables, after: int) -> tuple[int, int]:
+    def _put(self, builder: IndexBuilder, row: tuple[Any, ...], collections: set[str], around: Surroundings) -> bool:
+        """Index a page, or remove it if it may not be in the index, or is in no collection by itself. Whether it is there now."""
+        url_key = row[0]
+        left = collections - around.copied_in(url_key)
+        if not row[12] or not left:
+            builder.remove(url_key)
+            return False
+        builder.put(_page(row, sorted(left), around))
+        return True
+
+    def _read_again(self, builder: IndexBuilder, tables: LiveTables, url_keys: list[int], news: LinkNews | None) -> tuple[int, int]:
+        """Index these pages anew as the tables hold them now."""
         put = removed = 0
-        for frame in tables.changes("pages", after, _PAGE_COLUMNS, memory_bytes=BATCH_BYTES, partitions=self._only):
-            # Files are sorted by key, so the rows of one URL stand together within a frame.
-            for url_key, group in itertools.groupby(_rows(frame), key=itemgetter(0)):
-                rows = list(group)
-                row = max(rows, key=itemgetter(_ENTRY, 3)) if len(rows) > 1 else rows[0]
-                collections = {other[2] for other in rows}
-                self._collections |= collections
-                if not row[12]:
+        for start in range(0, len(url_keys), AGAIN_ROWS):
+            keys = pl.Series("url_key", url_keys[start : start + AGAIN_ROWS], dtype=pl.UInt64)
+            around = Surroundings(tables, 0, self._only, news, keys)
+            gone = set(_gone(tables, keys, self._only))
+            rows = self._inside(tables.all_rows("pages")).filter(pl.col("url_key").is_in(keys.implode())).select(*_PAGE_COLUMNS, ENTRY)
+            live = rows.unique(["collection", "url_key"], keep="last", maintain_order=True).sort("url_key", maintain_order=True).collect()
+            for url_key, group in itertools.groupby(_rows(live), key=itemgetter(0)):
+                found = [row for row in group if (url_key, row[2]) not in gone]
+                if found and self._put(builder, max(found, key=itemgetter(_ENTRY, 3)), {row[2] for row in found}, around):
+                    put += 1
+                else:
                     builder.remove(url_key)
                     removed += 1
-                    continue
-                if len(self._collections) > 1 and (before := builder.find(url_key)) is not None:
-                    collections.update(before.collections)
-                builder.put(_page(row, sorted(collections)))
-                put += 1
-            if len(self._collections) > 1:
-                builder.commit()  # so that the next frame's rows find these documents' collections
         return put, removed
 
-    def _remove_gone(self, builder: IndexBuilder, tables: LiveTables, after: int) -> int:
+    def _remove_gone(self, builder: IndexBuilder, tables: LiveTables, after: int, again: set[int]) -> int:
+        """Remove the documents of URLs that are gone; those that another collection still has are added to `again`."""
         removed = 0
-        for url_key, group in itertools.groupby(_gone(tables, after, self._only), key=itemgetter(0)):
+        for url_key, group in itertools.groupby(_gone(tables, _gone_since(tables, after, self._only), self._only), key=itemgetter(0)):
             gone = {collection for _, collection in group}
-            if len(self._collections) > 1 and (page := builder.find(url_key)) is not None:
-                left = sorted(set(page.collections) - gone)
-                if left:
-                    page.collections = left
-                    builder.put(page)
-                    continue
+            if len(self._collections) > 1 and set(builder.collections(url_key) or ()) - gone:
+                again.add(url_key)
+                continue
             builder.remove(url_key)
             removed += 1
         return removed
 
-    def _publish(self, builder: IndexBuilder) -> Generation:
+    def _parts(self, after: int) -> list[range | None]:
+        """The partitions to read one after the other, so that what belongs to their pages fits into memory."""
+        rows = sum(file.rows for file in self._state.files.get("pages", []) if file.entry > after)
+        count = min(-(-rows // PART_ROWS), len(self._partitions))
+        if count <= 1:
+            return [self._only]
+        first, whole = self._partitions.start, len(self._partitions)
+        return [range(first + number * whole // count, first + (number + 1) * whole // count) for number in range(count)]
+
+    def _inside(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        return rows if self._only is None else rows.filter(in_partitions(self._only))
+
+    def _publish(self, builder: IndexBuilder, ranked: int) -> Generation:
         documents, languages, collections = builder.counts()
         published = generations.numbers(self._storage, self._line)
         head = self._state.head
@@ -322,6 +377,7 @@ class ShardIndexer:
             created_at=format_time(self._clock.now_ms()),
             shard=self.shard.number,
             shards=self.shard.count,
+            graph=ranked,
         )
         return generations.publish(self._storage, builder.link(), info, self._line)
 
@@ -378,14 +434,18 @@ def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
         yield from batch.with_columns(cs.datetime().dt.epoch("ms")).iter_rows(buffer_size=OBJECT_ROWS)
 
 
-def _gone(tables: LiveTables, after: int, partitions: range | None) -> list[tuple[int, str]]:
-    """(url_key, collection), sorted, of the URLs whose live row says gone or excluded, and came after an entry."""
+def _gone_since(tables: LiveTables, after: int, partitions: range | None) -> pl.Series:
+    """The keys of URLs of which a row that came after an entry says gone or excluded."""
     columns = ("url_key", "collection", "operation", "state")
     parts = [
         frame.filter((pl.col("operation") == "") & pl.col("state").is_in(_REMOVED))
         for frame in tables.changes("urls", after, columns, partitions=partitions)
     ]
-    candidates = pl.concat(parts)["url_key"].unique() if parts else pl.Series("url_key", [], dtype=pl.UInt64)
+    return pl.concat(parts)["url_key"].unique() if parts else pl.Series("url_key", [], dtype=pl.UInt64)
+
+
+def _gone(tables: LiveTables, candidates: pl.Series, partitions: range | None) -> list[tuple[int, str]]:
+    """(url_key, collection), sorted, of those of these URLs whose live row says gone or excluded."""
     if candidates.is_empty():
         return []
     every = tables.all_rows("urls")
@@ -404,8 +464,8 @@ def _gone(tables: LiveTables, after: int, partitions: range | None) -> list[tupl
     return list(last.iter_rows())
 
 
-def _page(row: tuple[Any, ...], collections: list[str]) -> IndexedPage:
-    url_key, url, _, fetched_at, title, headline, description, headings, main_text, text, language, published_at, _, _ = row
+def _page(row: tuple[Any, ...], collections: list[str], around: Surroundings) -> IndexedPage:
+    url_key, url, _, fetched_at, title, headline, description, headings, main_text, text, language, published_at, _, digest, _ = row
     return IndexedPage(
         url=url,
         host=hostname(url),
@@ -419,4 +479,14 @@ def _page(row: tuple[Any, ...], collections: list[str]) -> IndexedPage:
         language=language,
         fetched_at=fetched_at,
         published_at=published_at,
+        type=around.type(url_key, url),
+        links=around.links(url_key),
+        anchors=around.anchors(url_key),
+        prior=around.prior(url_key),
+        group=text_group(text, digest),
     )
+
+
+def text_group(text: str, digest: int) -> int:
+    """What pages with the same text share; 0 for one without text. (A table made before the digest was a column has 0.)"""
+    return digest - 2**63 if text and digest else 0

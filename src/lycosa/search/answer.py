@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from lycosa.search.opened import STAGES, STRICT, Question, holds_words, words_of
+from lycosa.index.shards import by_count
+from lycosa.search.filters import Filters
+from lycosa.search.opened import STAGES, STRICT, Question, holds_words, parts_of
+from lycosa.search.ordering import Listing, Ranked
 from lycosa.search.query import ParsedQuery, parse_query
-from lycosa.search.results import MOST_HITS, Hit, SearchRequest, SearchResults
-from lycosa.search.retrieve import Filters
+from lycosa.search.results import FACETS, MOST_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.syntax import BY_DATE
 
 Place = TypeVar("Place")
 
@@ -17,6 +21,7 @@ RELAX_BELOW = 3
 """With fewer pages than this that hold all words, pages that hold most of them are shown too."""
 
 NOTHING_INDEXED = "nothing is indexed yet"
+_HOUR_MS = 3_600_000
 
 
 class Source(Protocol[Place]):
@@ -33,11 +38,15 @@ class Source(Protocol[Place]):
     @property
     def languages(self) -> tuple[str, ...]: ...
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> tuple[int, Sequence[tuple[float, Place]]]:
+    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
         """How many pages match in all, and so many from `offset` on, the best first."""
         ...
 
-    def hits(self, question: Question, found: Sequence[tuple[float, Place]]) -> list[Hit]: ...
+    def facets(self, question: Question, stage: float, names: tuple[str, ...]) -> Mapping[str, Mapping[str, int]]:
+        """All pages that match, counted."""
+        ...
+
+    def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]: ...
 
 
 def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResults:
@@ -47,39 +56,59 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
     offset = max(0, min(request.offset, MOST_HITS))
     count = max(0, min(request.count, MOST_HITS - offset))
     notes = list(parsed.notes)
-    total, hits = 0, list[Hit]()
+    total, hits, facets = 0, list[Hit](), dict[str, dict[str, int]]()
     if source is None or not source.documents:
         notes.append(NOTHING_INDEXED)
     elif parsed.empty:
         notes.append("the query is empty")
     else:
-        total, hits = _answer(source, _question(source, parsed, request), offset, count, notes)
+        total, hits, facets = _answer(source, _question(source, parsed, request), request, offset, count, notes)
     number = source.number if source is not None else 0
-    return SearchResults(request.text, total, hits, (time.perf_counter() - started) * 1000, offset, number, notes)
+    took = (time.perf_counter() - started) * 1000
+    return SearchResults(request.text, total, hits, took, offset, number, notes, facets=facets)
 
 
 def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> Question:
-    language = (request.language or parsed.language).lower()
-    filters = Filters(language, request.collection or "", (request.host or "").lower(), parsed.sites, parsed.unwanted_sites)
-    return Question(parsed, filters, (language,) if language else source.languages)
+    language = (request.language or "").lower()
+    filters = Filters(language, request.collection or "", (request.host or "").lower(), parsed.restrictions)
+    by_date = (request.order or parsed.order) == BY_DATE or not parsed.wanted
+    return Question(
+        parsed,
+        filters,
+        (language,) if language else parsed.languages or source.languages,
+        by_date=by_date,
+        per_host=0 if by_date or filters.one_site else max(0, request.per_host),
+        folded=request.folded,
+        explain=request.explain,
+        now_ms=int(time.time() * 1000) // _HOUR_MS * _HOUR_MS,
+    )
 
 
-def _answer(source: Source[Place], question: Question, offset: int, count: int, notes: list[str]) -> tuple[int, list[Hit]]:
+def _answer(
+    source: Source[Place], question: Question, request: SearchRequest, offset: int, count: int, notes: list[str]
+) -> tuple[int, list[Hit], dict[str, dict[str, int]]]:
     if not holds_words(question):
         notes.append("the query holds no word")
-        return 0, []
+        return 0, [], {}
     limit = max(1, count)
     total, found = source.page(question, STRICT, offset, limit)
-    if total < RELAX_BELOW and words_of(question) > 1:
-        rest, more = 0, list[tuple[float, Place]]()
+    hits = source.hits(question, STRICT, found[:count])
+    stages = [STRICT]
+    if total < RELAX_BELOW and parts_of(question) > 1:
         for share in STAGES[1:]:
-            if not rest:
-                rest, listed = source.page(question, share, max(0, offset - total), limit)
-                more = list(listed)
-        if rest:
-            notes.append(_relaxed_note(total))
-            total, found = total + rest, [*found, *more]
-    return total, source.hits(question, found[:count])
+            rest, more = source.page(question, share, max(0, offset - total), limit)
+            if rest:
+                notes.append(_relaxed_note(total))
+                hits += source.hits(question, share, more[: count - len(hits)])
+                total += rest
+                stages.append(share)
+                break
+    names = tuple(name for name in FACETS if name in request.facets)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for stage in stages if names else []:
+        for name, values in source.facets(question, stage, names).items():
+            counts[name].update(values)
+    return total, hits, {name: by_count(values) for name, values in counts.items()}
 
 
 def _relaxed_note(total: int) -> str:

@@ -6,11 +6,14 @@ fifth of a millisecond a page, so it is asked for those few that come first by t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tantivy
 
 from lycosa.index.schema import URL_WORDS, stored
-from lycosa.search.expression import Expression, Leaf, score, sequence
-from lycosa.search.lengths import Explained, explained
+from lycosa.search.expression import Beginning, Expression, Leaf, beginning, counted, score, sequence
+from lycosa.search.lengths import Explained, explained, matches
+from lycosa.search.results import ScorePart
 from lycosa.search.statistics import K1, Statistics, average_length, inverse_frequency, saturation
 from lycosa.text.analyze import analyzer_for
 
@@ -28,13 +31,25 @@ class Weigher:
         self._rarity: dict[tuple[str, tuple[str, ...]], float] = {}
 
     def score(self, expression: Expression, address: tantivy.DocAddress) -> float:
-        """A page's score; 0 if it does not match."""
+        """What a page's words count; 0 if it does not match."""
+        return score(expression, self._values(address)) or 0.0
+
+    def parts(self, expression: Expression, address: tantivy.DocAddress) -> tuple[ScorePart, ...]:
+        """What a page's score is made of; of what it holds in several readings of the query only the best."""
+        return tuple(
+            ScorePart(leaf.field, (f"{leaf.start}*",) if isinstance(leaf, Beginning) else leaf.terms, value)
+            for leaf, value in counted(expression, self._values(address))
+        )
+
+    def _values(self, address: tantivy.DocAddress) -> Callable[[Leaf | Beginning], float | None]:
         ending = f"_{analyzer_for(stored(self._searcher.doc(address)).language).field_set}"
         seen: dict[_Key, Explained | None] = {}
 
-        def value(leaf: Leaf) -> float | None:
+        def value(leaf: Leaf | Beginning) -> float | None:
             if leaf.field != URL_WORDS and not leaf.field.endswith(ending):
                 return None  # a page has text in the fields of its own language alone
+            if isinstance(leaf, Beginning):
+                return leaf.weight if matches(beginning(self._schema, leaf), self._searcher, address) else None
             key = leaf.field, leaf.terms, leaf.slop
             if key not in seen:
                 seen[key] = explained(self._query(key, leaf), self._searcher, address)
@@ -44,7 +59,7 @@ class Weigher:
             average = average_length(self._everywhere, leaf.field) or told.average
             return leaf.weight * (K1 + 1) * self._rare(leaf) * saturation(told.frequency, told.length, average)
 
-        return score(expression, value) or 0.0
+        return value
 
     def _query(self, key: _Key, leaf: Leaf) -> tantivy.Query:
         query = self._queries.get(key)

@@ -27,6 +27,18 @@ class Leaf:
 
 
 @dataclass(slots=True, frozen=True)
+class Beginning:
+    """Any term of a field that begins so; it counts `weight`, however rare the term is."""
+
+    field: str
+    start: str
+    weight: float = 1.0
+
+    def times(self, factor: float) -> Beginning:
+        return Beginning(self.field, self.start, self.weight * factor)
+
+
+@dataclass(slots=True, frozen=True)
 class Some:
     """At least `least` of the parts; the score is the sum of those that match."""
 
@@ -59,7 +71,7 @@ class Best:
         return Best(tuple(part.times(factor) for part in self.parts), self.tie)
 
 
-Expression = Leaf | Some | Also | Best
+Expression = Leaf | Beginning | Some | Also | Best
 
 
 def every(parts: Iterable[Expression]) -> Some:
@@ -69,9 +81,11 @@ def every(parts: Iterable[Expression]) -> Some:
 
 
 def leaves(expression: Expression) -> Iterator[Leaf]:
-    """All leaves, in order; some may come twice."""
+    """All leaves of terms, in order; some may come twice."""
     if isinstance(expression, Leaf):
         yield expression
+    elif isinstance(expression, Beginning):
+        return
     elif isinstance(expression, Also):
         yield from leaves(expression.wanted)
         for part in expression.more:
@@ -81,11 +95,32 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
             yield from leaves(part)
 
 
+def pruned(expression: Expression, holds: Callable[[Leaf], bool]) -> Expression | None:
+    """The expression without the leaves that no page matches, which matches and counts the same; None: no page matches it."""
+    if isinstance(expression, Leaf):
+        return expression if holds(expression) else None
+    if isinstance(expression, Beginning):
+        return expression
+    if isinstance(expression, Also):
+        wanted = pruned(expression.wanted, holds)
+        return None if wanted is None else Also(wanted, _left(expression.more, holds))
+    parts = _left(expression.parts, holds)
+    if isinstance(expression, Best):
+        return Best(parts, expression.tie) if parts else None
+    return Some(parts, expression.least) if parts and len(parts) >= expression.least else None
+
+
+def _left(parts: Iterable[Expression], holds: Callable[[Leaf], bool]) -> tuple[Expression, ...]:
+    return tuple(left for part in parts if (left := pruned(part, holds)) is not None)
+
+
 def to_query(expression: Expression, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None = None) -> Query:
     """tantivy's query; with `correction` every leaf's score is multiplied by what it says."""
     if isinstance(expression, Leaf):
         weight = expression.weight * correction(expression) if correction is not None else expression.weight
         return weighted(sequence(schema, expression), weight)
+    if isinstance(expression, Beginning):
+        return weighted(beginning(schema, expression), expression.weight)
     if isinstance(expression, Also):
         wanted = [(Occur.Must, to_query(expression.wanted, schema, correction))]
         if _is_every(expression.wanted):
@@ -100,9 +135,9 @@ def to_query(expression: Expression, schema: tantivy.Schema, correction: Callabl
     return Query.boolean_query(_clauses(expression, schema, correction))
 
 
-def score(expression: Expression, leaf: Callable[[Leaf], float | None]) -> float | None:
+def score(expression: Expression, leaf: Callable[[Leaf | Beginning], float | None]) -> float | None:
     """What a page counts, given what it counts for each leaf; None: it does not match."""
-    if isinstance(expression, Leaf):
+    if isinstance(expression, Leaf | Beginning):
         return leaf(expression)
     if isinstance(expression, Also):
         wanted = score(expression.wanted, leaf)
@@ -113,11 +148,31 @@ def score(expression: Expression, leaf: Callable[[Leaf], float | None]) -> float
     return sum(scores) if scores and len(scores) >= expression.least else None
 
 
+def counted(expression: Expression, leaf: Callable[[Leaf | Beginning], float | None]) -> list[tuple[Leaf | Beginning, float]]:
+    """The leaves that a page's score is made of, and what they count; of alternatives those of the best."""
+    if isinstance(expression, Leaf | Beginning):
+        value = leaf(expression)
+        return [] if value is None else [(expression, value)]
+    if score(expression, leaf) is None:
+        return []
+    if isinstance(expression, Best):
+        best = max(expression.parts, key=lambda part: score(part, leaf) or 0.0)
+        return counted(best, leaf)
+    parts = (expression.wanted, *expression.more) if isinstance(expression, Also) else expression.parts
+    return [found for part in parts for found in counted(part, leaf)]
+
+
 def sequence(schema: tantivy.Schema, leaf: Leaf) -> Query:
     """One term, or several that follow each other (tantivy panics on a phrase of one)."""
     if len(leaf.terms) == 1:
         return Query.term_query(schema, leaf.field, leaf.terms[0], "freq")
     return Query.phrase_query(schema, leaf.field, list(leaf.terms), leaf.slop)
+
+
+def beginning(schema: tantivy.Schema, expression: Beginning) -> Query:
+    """Pages with a term that begins so; each counts one."""
+    start = "".join(letter if letter.isalnum() else f"\\{letter}" for letter in expression.start)
+    return Query.const_score_query(Query.regex_query(schema, expression.field, f"{start}.*"), 1.0)
 
 
 def weighted(query: Query, weight: float) -> Query:
@@ -133,5 +188,5 @@ def _is_every(expression: Expression) -> TypeGuard[Some]:
     return isinstance(expression, Some) and expression.least >= len(expression.parts)
 
 
-def _scores(parts: Sequence[Expression], leaf: Callable[[Leaf], float | None]) -> list[float]:
+def _scores(parts: Sequence[Expression], leaf: Callable[[Leaf | Beginning], float | None]) -> list[float]:
     return [found for found in (score(part, leaf) for part in parts) if found is not None]

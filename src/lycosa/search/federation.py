@@ -1,8 +1,8 @@
 """One answer from all shards: each is asked at one of its replicas, and what they find is put in one order.
 
 Scores are those of one index that holds all documents. Shards tell what they know of the query's words; the sums go out with the
-query, and each returns its best by scores that are about right. These are put in one order, which is cut into blocks of `BLOCK`, and
-within the block that is shown the order is by exact scores. So every page of an answer comes from the same order.
+query, and each returns its best by scores that are about right. These are put in one order, which is cut into blocks
+(`search.ordering`), and within the block that is shown the order is by exact scores. So every page of an answer comes from the same order.
 
 A replica that is dead or late is left alone for a while, and the query begins again with its twins. A shard without any has its
 pages missing from this answer, and the answer says so.
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 from lycosa.core.errors import WorkError
@@ -23,12 +24,11 @@ from lycosa.crawl.engine import Remote, Unreachable
 from lycosa.index.shards import by_count
 from lycosa.search.answer import answer
 from lycosa.search.opened import Address, Found, Question
+from lycosa.search.ordering import Exactly, Listing, Ranked, listing
 from lycosa.search.replica import Description, GenerationGone
 from lycosa.search.results import Hit, SearchRequest, SearchResults
 from lycosa.search.statistics import ToldStatistics, together
 
-BLOCK = 40
-"""Pages that are put in exact order together: of 200 queries' ten best 9.9 were among the 40 first by corrected scores."""
 PATIENCE_S = 1.0
 DEADLINE_S = 5.0
 _AVOID_S = 5.0  # how long a replica that failed is asked only if there is no other
@@ -194,35 +194,44 @@ class _Asking:
             found.update(description.languages)
         return tuple(by_count(found)) or ("",)
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> tuple[int, list[tuple[float, Place]]]:
+    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
         """See `Source`. The order is by corrected scores in blocks, by exact ones within them."""
-        if not self._told:
-            self._ask_statistics(question)
-        first = offset // BLOCK * BLOCK
-        last = -(-(offset + count) // BLOCK) * BLOCK
-        asked = {
-            shard: (generation, question, stage, last, self._everywhere) for shard, generation in self._generations.items() if generation
-        }
-        answers: dict[int, Found] = self.ask("find", asked)
-        total = sum(found.total for found in answers.values())
-        order = sorted(
-            ((-score, shard, rank, address) for shard, found in answers.items() for rank, (score, address) in enumerate(found.best))
-        )[first:last]
-        places: list[tuple[float, Place]] = [(-score, (shard, address)) for score, shard, _, address in order]
-        if not question.by_date and len(self._told) > 1:
-            places = self._exactly(question, stage, places)
-        return total, places[offset - first : offset - first + count]
+        self._ask_statistics(question)
 
-    def hits(self, question: Question, found: Sequence[tuple[float, Place]]) -> list[Hit]:
+        def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
+            asked = {shard: (number, question, stage, limit, self._everywhere) for shard, number in self._generations.items() if number}
+            answers: dict[int, Found] = self.ask("find", asked)
+            order = sorted(
+                ((-page.score, shard, rank, page) for shard, found in answers.items() for rank, page in enumerate(found.best)),
+                key=itemgetter(0, 1, 2),
+            )
+            best = [Ranked(page.score, (shard, page.place), page.host, page.group) for _, shard, _, page in order[:limit]]
+            return sum(found.total for found in answers.values()), best
+
+        exactly = self._exactly(question, stage) if not question.by_date and len(self._told) > 1 else None
+        return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded, exactly=exactly)
+
+    def facets(self, question: Question, stage: float, names: tuple[str, ...]) -> dict[str, Counter[str]]:
         """See `Source`."""
-        by_shard: dict[int, list[tuple[float, Address]]] = {}
-        for score, (shard, address) in found:
-            by_shard.setdefault(shard, []).append((score, address))
-        shown: dict[int, list[Hit]] = self.ask(
-            "hits", {shard: (self._generations[shard], question, pages) for shard, pages in by_shard.items()}
-        )
+        self._ask_statistics(question)
+        asked = {shard: (number, question, stage, names) for shard, number in self._generations.items() if number}
+        answers: dict[int, dict[str, dict[str, int]]] = self.ask("facets", asked)
+        together = {name: Counter[str]() for name in names}
+        for counts in answers.values():
+            for name, values in counts.items():
+                together[name].update(values)
+        return together
+
+    def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]:
+        """See `Source`."""
+        by_shard: dict[int, list[Ranked[Address]]] = {}
+        for page in found:
+            shard, address = page.place
+            by_shard.setdefault(shard, []).append(Ranked(page.score, address, page.host, page.group, page.copies, page.from_host))
+        asked = {shard: (self._generations[shard], question, stage, pages, self._everywhere) for shard, pages in by_shard.items()}
+        shown: dict[int, list[Hit]] = self.ask("hits", asked)
         left = {shard: iter(hits) for shard, hits in shown.items()}
-        return [next(left[shard]) for _, (shard, _) in found]
+        return [next(left[page.place[0]]) for page in found]
 
     def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
         """The answers of these shards' replicas, side by side.
@@ -258,6 +267,8 @@ class _Asking:
             self._load.end(remote.name, failed=failed)
 
     def _ask_statistics(self, question: Question) -> None:
+        if self._told:
+            return
         told = self.ask("statistics", {shard: (question,) for shard in range(len(self.chosen)) if shard not in self.missing})
         for shard, (description, statistics) in told.items():
             self._known[shard] = description
@@ -267,24 +278,22 @@ class _Asking:
                 self.missing.add(shard)
         self._everywhere = together(self._told.values())
 
-    def _exactly(self, question: Question, stage: float, places: list[tuple[float, Place]]) -> list[tuple[float, Place]]:
-        by_shard: dict[int, list[Address]] = {}
-        for _, (shard, address) in places:
-            by_shard.setdefault(shard, []).append(address)
-        scores: dict[int, list[float]] = self.ask(
-            "weigh",
-            {shard: (self._generations[shard], question, stage, addresses, self._everywhere) for shard, addresses in by_shard.items()},
-        )
-        exact = {
-            (shard, address): score
-            for shard, addresses in by_shard.items()
-            for address, score in zip(addresses, scores[shard], strict=True)
-        }
-        weighed = [(exact[place], place) for _, place in places]
-        ordered: list[tuple[float, Place]] = []
-        for start in range(0, len(weighed), BLOCK):  # equal scores keep the order of shards, and in a shard that of its documents
-            ordered += sorted(weighed[start : start + BLOCK], key=lambda item: (-item[0], item[1]))
-        return ordered
+    def _exactly(self, question: Question, stage: float) -> Exactly[Place]:
+        def exactly(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
+            by_shard: dict[int, list[Ranked[Place]]] = {}
+            for page in block:
+                by_shard.setdefault(page.place[0], []).append(page)
+            asked = {
+                shard: (self._generations[shard], question, stage, [page.place[1] for page in pages], self._everywhere)
+                for shard, pages in by_shard.items()
+            }
+            scores: dict[int, list[float]] = self.ask("weigh", asked)
+            weighed = [
+                replace(page, score=score) for shard, pages in by_shard.items() for page, score in zip(pages, scores[shard], strict=True)
+            ]
+            return sorted(weighed, key=lambda page: (-page.score, page.place))  # equal scores: the order of shards, in a shard of documents
+
+        return exactly
 
     def _heard(self) -> list[Description]:
         return [description for shard, description in self._known.items() if shard not in self.missing]

@@ -11,9 +11,8 @@ import tantivy
 from tantivy import Query
 
 from lycosa.index.schema import (
-    BODY,
+    ANCHOR_ROLE,
     BODY_ROLE,
-    FULL,
     FULL_ROLE,
     HEADINGS_ROLE,
     LANGUAGE,
@@ -21,7 +20,7 @@ from lycosa.index.schema import (
     TITLE_ROLE,
     URL_WORDS,
     stored,
-    stored_text,
+    stored_texts,
     text_field,
     url_words,
 )
@@ -46,7 +45,10 @@ def measure(schema: tantivy.Schema, searcher: tantivy.Searcher, field_set: str, 
     counted = 0
     tokens: dict[str, float] = {}
     inside = [language for language in languages if analyzer_for(language).field_set == field_set]
-    names = {text_field(role, field_set) for role in ROLES} | {URL_WORDS}
+    names = {text_field(role, field_set) for role in ROLES if role != ANCHOR_ROLE} | {URL_WORDS}  # an anchor's text is not stored
+    anchors = text_field(ANCHOR_ROLE, field_set)
+    if told := _of_any_document(schema, searcher, anchors):
+        tokens[anchors] = told.average * told.counted
     for language in [*inside, *(language for language in languages if language not in inside)]:
         if language not in inside:
             names = {URL_WORDS}  # a page in any language has them
@@ -89,6 +91,24 @@ def explained(query: tantivy.Query, searcher: tantivy.Searcher, address: tantivy
     return Explained(values["freq"], values["dl"], values["avgdl"], int(values.get("N", 0)))
 
 
+def matches(query: tantivy.Query, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bool:
+    """Whether a document matches."""
+    try:
+        query.explain(searcher, address)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_any_document(schema: tantivy.Schema, searcher: tantivy.Searcher, name: str) -> Explained | None:
+    """What tantivy says of a field whose text is not stored: of its most frequent term, in a document that holds it."""
+    for term, _ in searcher.terms_with_prefix(name, "", limit=1):
+        query = Query.term_query(schema, name, term, "freq")
+        for _, address in searcher.search(query, 1, count=False).hits:
+            return explained(query, searcher, address)
+    return None
+
+
 def _gather(node: Mapping[str, Any], values: dict[str, float]) -> None:
     """The values of an explanation by the symbol that its description begins with: `dl, length of field`."""
     symbol, comma, _ = node["description"].partition(",")
@@ -102,11 +122,11 @@ def _terms(document: tantivy.Document, field_set: str, names: set[str]) -> Itera
     """Terms that stand in these fields of a document."""
     page = stored(document)
     analyzer = analyzer_for(page.language)
-    full = stored_text(document, FULL)
+    body, full = stored_texts(document)
     texts = {
         TITLE_ROLE: page.title,
         HEADINGS_ROLE: "\n".join(page.headings),
-        BODY_ROLE: stored_text(document, BODY),
+        BODY_ROLE: body,
         FULL_ROLE: full or page.description,
     }
     for role, text in texts.items():

@@ -20,16 +20,20 @@ import tantivy
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, GenerationInfo
-from lycosa.index.schema import BODY, DATE, FULL, Stored, register, stored, stored_text
+from lycosa.index.schema import DATE, GROUP, HOST_KEY, PRIOR, PUBLISHED, Stored, prior_of, register, stored, stored_texts
 from lycosa.index.shards import by_count, combined
 from lycosa.search.exact import Weigher
+from lycosa.search.expression import Expression, Leaf
+from lycosa.search.facets import aggregation, counted_values
 from lycosa.search.lengths import Lengths, measure
+from lycosa.search.ordering import Listing, Ranked, freshness, in_windows, listing
 from lycosa.search.query import ParsedQuery
-from lycosa.search.results import Hit
-from lycosa.search.retrieve import RELAX_SHARE, Filters, QueryBuilder, Reading, read, terms_of
+from lycosa.search.reading import Reading, read, read_by
+from lycosa.search.results import Explanation, Hit
+from lycosa.search.retrieve import RELAX_SHARE, Filters, QueryBuilder, terms_of
 from lycosa.search.snippet import Highlighter
 from lycosa.search.statistics import Statistics, ToldStatistics
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import Unit, analyzer_for
 
 Address = tuple[int, int]
 """Segment and document within an opened index."""
@@ -44,21 +48,29 @@ _MOST_TOLD = 256
 
 @dataclass(slots=True, frozen=True)
 class Question:
-    """A query as every shard is asked it. `languages` are those by whose analyzers it is read."""
+    """A query as every shard is asked it. `languages` are those by whose analyzers it is read; `now_ms` is when it was asked, roughly."""
 
     parsed: ParsedQuery
     filters: Filters
     languages: tuple[str, ...]
-
-    @property
-    def by_date(self) -> bool:
-        """Filters alone: the newest first."""
-        return not self.parsed.wanted
+    by_date: bool = False  # the newest first
+    per_host: int = 0
+    folded: bool = True
+    explain: bool = False
+    now_ms: int = 0
 
 
 @dataclass(slots=True, frozen=True)
 class Found:
-    """How many pages match in all, and the first of them: (score or date, address), the best first."""
+    """How many pages match in all, and the first of them, the best first."""
+
+    total: int
+    best: list[Ranked[Address]]
+
+
+@dataclass(slots=True, frozen=True)
+class FoundByScore:
+    """As `Found`, of pages in no other order than that of their scores: (score, address)."""
 
     total: int
     best: list[tuple[float, Address]]
@@ -131,40 +143,126 @@ class OpenIndex:
         frequencies = {term: self.holding(*term) for term in terms_of(readings)}
         return ToldStatistics(self.documents, counted, frequencies, lengths, having)
 
-    def find(self, question: Question, stage: float, limit: int, offset: int = 0, everywhere: ToldStatistics | None = None) -> Found:
-        """The pages from `offset` on, so many as `limit`. With `everywhere`, scores are about those of all indexes together."""
-        readings = readings_of(question)
-        builder = self._builder(question, everywhere)
-        if stage == STRICT:
-            query = builder.strict(readings, question.filters)
-        else:
-            query = builder.relaxed(readings, question.filters, stage)
-        order = DATE if question.by_date else None
-        result: Any = self._searcher.search(query, max(1, limit), count=True, offset=offset, order_by_field=order)
-        best = [(float(score or 0), (address.segment_ord, address.doc)) for score, address in result.hits[:limit]]
-        return Found(result.count or 0, best)
+    def find(self, question: Question, stage: float, limit: int, everywhere: ToldStatistics | None = None) -> Found:
+        """The first pages, so many as `limit`. With `everywhere`, scores are about those of all indexes together."""
+        query = self._query(question, stage, everywhere)
+        return self._found(query, limit, by_date=question.by_date, now_ms=question.now_ms)
+
+    def search_expression(
+        self, expression: Expression, filters: Filters, offset: int, count: int, *, per_host: int = 0, folded: bool = True, now_ms: int = 0
+    ) -> Listing[Address]:
+        """The pages that match an expression, by its score, prior and freshness: for queries that were not typed."""
+        query = QueryBuilder(self._schema, self, self).filtered(expression, filters)
+
+        def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
+            found = self._found(query, limit, by_date=False, now_ms=now_ms)
+            return found.total, found.best
+
+        return listing(fetch, offset, count, per_host=per_host, folded=folded)
+
+    def find_expression(self, wanted: Expression, filters: Filters, limit: int, unwanted: Sequence[Leaf] = ()) -> FoundByScore:
+        """The first pages that an expression matches and the filters let through, by its score alone."""
+        query = QueryBuilder(self._schema, self, self).asked(wanted, filters, unwanted)
+        result: Any = self._searcher.search(query, max(1, limit), count=True)
+        best = [(float(score), (address.segment_ord, address.doc)) for score, address in result.hits[:limit]]
+        return FoundByScore(result.count or 0, best)
+
+    def hits_of(self, found: Sequence[tuple[float, Address]], units: Sequence[Unit]) -> list[Hit]:
+        """Pages with their snippets, in which these words are marked."""
+        highlighters: dict[str, Highlighter] = {}
+        shown = []
+        for score, address in found:
+            document = self._searcher.doc(tantivy.DocAddress(*address))
+            language = stored(document).language
+            if language not in highlighters:
+                highlighters[language] = Highlighter(analyzer_for(language), units)
+            shown.append(_hit(document, Ranked(score, address, 0, 0), score, highlighters[language], None))
+        return shown
 
     def weigh(self, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics) -> list[float]:
         """The exact scores of pages that were found, as one index of all documents would have them."""
+        return [
+            explained.words * explained.prior * explained.freshness for explained in self._weighed(question, stage, addresses, everywhere)
+        ]
+
+    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Address]:
+        """See `answer.Source`: a search in this index alone."""
+
+        def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
+            found = self.find(question, stage, limit)
+            return found.total, found.best
+
+        return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded)
+
+    def facets(self, question: Question, stage: float, names: tuple[str, ...]) -> dict[str, dict[str, int]]:
+        """All pages that match, counted."""
+        asked = aggregation(names, question.now_ms)
+        return counted_values(self._searcher.aggregate(self._query(question, stage, None), asked))
+
+    def hits(
+        self, question: Question, stage: float, found: Sequence[Ranked[Address]], everywhere: ToldStatistics | None = None
+    ) -> list[Hit]:
+        """Pages with their snippets."""
+        explanations: Sequence[Explanation | None] = [None] * len(found)
+        if question.explain and not question.by_date:
+            told = self.told(question) if everywhere is None else everywhere
+            explanations = self._weighed(question, stage, [page.place for page in found], told)
+        highlighters: dict[str, Highlighter] = {}
+        shown = []
+        for page, explanation in zip(found, explanations, strict=True):
+            document = self._searcher.doc(tantivy.DocAddress(*page.place))
+            language = stored(document).language
+            if language not in highlighters:
+                reading = read_by(question.parsed, analyzer_for(language))
+                highlighters[language] = Highlighter(reading.analyzer, reading.wanted, beginnings_of(reading))
+            score = 0.0 if question.by_date else page.score
+            shown.append(_hit(document, page, score, highlighters[language], explanation))
+        return shown
+
+    def _query(self, question: Question, stage: float, everywhere: ToldStatistics | None) -> tantivy.Query:
+        readings = readings_of(question)
+        builder = self._builder(question, everywhere)
+        if stage == STRICT:
+            return builder.strict(readings, question.filters)
+        return builder.relaxed(readings, question.filters, stage)
+
+    def _found(self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int) -> Found:
+        result: Any = self._searcher.search(
+            query,
+            max(1, limit),
+            count=True,
+            order_by_field=DATE if by_date else None,
+            weight_by_field=None if by_date else PRIOR,
+        )
+        addresses = [address for _, address in result.hits]
+        hosts, groups = self._integers(HOST_KEY, addresses), self._integers(GROUP, addresses)
+        scores = [float(score or 0) for score, _ in result.hits]
+        if not by_date:
+            published = self._integers(PUBLISHED, addresses)
+            scores = [score if at is None else score * freshness(at, now_ms) for score, at in zip(scores, published, strict=True)]
+        best = [
+            Ranked(score, (address.segment_ord, address.doc), host or 0, group or 0)
+            for score, address, host, group in zip(scores, addresses, hosts, groups, strict=True)
+        ]
+        return Found(result.count or 0, best if by_date else in_windows(best))
+
+    def _integers(self, name: str, places: Sequence[tantivy.DocAddress]) -> list[int | None]:
+        """A column's values for these pages."""
+        values: list[Any] = self._searcher.fast_field_values(name, list(places))
+        return values
+
+    def _weighed(self, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics) -> list[Explanation]:
         builder = QueryBuilder(self._schema, everywhere, everywhere)
         expression = builder.wanted(readings_of(question), None if stage == STRICT else stage)
-        if expression is None:
-            return [0.0] * len(addresses)
+        places = [tantivy.DocAddress(*address) for address in addresses]
+        priors, published = self._searcher.fast_field_values(PRIOR, places), self._integers(PUBLISHED, places)
         weigher = Weigher(self._schema, self._searcher, everywhere)
-        return [weigher.score(expression, tantivy.DocAddress(*address)) for address in addresses]
-
-    def page(self, question: Question, stage: float, offset: int, count: int) -> tuple[int, list[tuple[float, Address]]]:
-        """As `find`, for a search in this index alone."""
-        found = self.find(question, stage, count, offset)
-        return found.total, found.best
-
-    def hits(self, question: Question, found: Sequence[tuple[float, Address]]) -> list[Hit]:
-        """Pages with their snippets."""
-        highlighters: dict[str, Highlighter] = {}
-        return [
-            _hit(self._searcher.doc(tantivy.DocAddress(*address)), 0.0 if question.by_date else score, question.parsed, highlighters)
-            for score, address in found
-        ]
+        found = []
+        for place, weight, at in zip(places, priors, published, strict=True):
+            words = weigher.score(expression, place) if expression is not None else 0.0
+            parts = weigher.parts(expression, place) if expression is not None and question.explain else ()
+            found.append(Explanation(words, prior_of(weight), freshness(at, question.now_ms), parts))
+        return found
 
     def _builder(self, question: Question, everywhere: ToldStatistics | None) -> QueryBuilder:
         here: Statistics = self if everywhere is None else self.told(question)
@@ -189,13 +287,14 @@ def readings_of(question: Question) -> list[Reading]:
 def holds_words(question: Question) -> bool:
     """Whether there is anything to look for: a word, or filters alone."""
     parsed, readings = question.parsed, readings_of(question)
-    if any(reading.wanted or (reading.unwanted and not parsed.wanted) for reading in readings):
+    if any(reading.parts or (reading.unwanted and not parsed.wanted) for reading in readings):
         return True
-    return not parsed.wanted and bool(parsed.sites or parsed.unwanted_sites or parsed.language)
+    return not parsed.wanted and bool(parsed.restrictions)
 
 
-def words_of(question: Question) -> int:
-    return max((len(reading.wanted) for reading in readings_of(question)), default=0)
+def parts_of(question: Question) -> int:
+    """How many words and groups of words the query wants."""
+    return max((len(reading.parts) for reading in readings_of(question)), default=0)
 
 
 def schema_of(generation: Generation) -> str:
@@ -224,17 +323,14 @@ def _open_together(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searc
         return _open_one(Path(folder))
 
 
-def _hit(document: tantivy.Document, score: float, parsed: ParsedQuery, highlighters: dict[str, Highlighter]) -> Hit:
+def _hit(
+    document: tantivy.Document, found: Ranked[Address], score: float, highlighter: Highlighter, explanation: Explanation | None
+) -> Hit:
     page: Stored = stored(document)
-    highlighter = highlighters.get(page.language)
-    if highlighter is None:
-        (reading,) = read(parsed, [page.language])
-        highlighter = highlighters[page.language] = Highlighter(analyzer_for(page.language), reading.wanted)
-    texts = (stored_text(document, name) for name in (BODY, FULL))
     return Hit(
         url=page.url,
         title=page.title,
-        snippet=highlighter.snippet(texts, page.description),
+        snippet=highlighter.snippet(stored_texts(document), page.description),
         language=page.language,
         host=page.host,
         collection=", ".join(page.collections),
@@ -242,4 +338,13 @@ def _hit(document: tantivy.Document, score: float, parsed: ParsedQuery, highligh
         published_at=page.published_at,
         score=score,
         marked_title=highlighter.mark(page.title),
+        type=page.type,
+        copies=found.copies,
+        from_host=found.from_host,
+        explanation=explanation,
     )
+
+
+def beginnings_of(reading: Reading) -> tuple[str, ...]:
+    """The beginnings of words that a reading looks for."""
+    return tuple(word.beginning for word in reading.words() if word.beginning)

@@ -18,6 +18,7 @@ from lycosa.index import generation as generations
 from lycosa.index.copies import local_copy, remove_copies
 from lycosa.index.shards import Shard
 from lycosa.search.opened import Address, Found, OpenIndex, Question
+from lycosa.search.ordering import Ranked
 from lycosa.search.results import Hit
 from lycosa.search.statistics import ToldStatistics
 from lycosa.store.cache import cache_root
@@ -78,7 +79,7 @@ class Replica:
         """The first pages by scores that are about those of all shards together. Raises GenerationGone."""
         if not generation:
             return Found(0, [])
-        return self._of(generation).find(question, stage, limit, 0, everywhere)
+        return self._of(generation).find(question, stage, limit, everywhere)
 
     def weigh(
         self, generation: int, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics
@@ -86,9 +87,15 @@ class Replica:
         """The exact scores of pages that were found. Raises GenerationGone."""
         return self._of(generation).weigh(question, stage, addresses, everywhere)
 
-    def hits(self, generation: int, question: Question, found: Sequence[tuple[float, Address]]) -> list[Hit]:
+    def facets(self, generation: int, question: Question, stage: float, names: tuple[str, ...]) -> dict[str, dict[str, int]]:
+        """All pages that match, counted. Raises GenerationGone."""
+        return self._of(generation).facets(question, stage, names)
+
+    def hits(
+        self, generation: int, question: Question, stage: float, found: Sequence[Ranked[Address]], everywhere: ToldStatistics
+    ) -> list[Hit]:
         """Pages with their snippets. Raises GenerationGone."""
-        return self._of(generation).hits(question, found)
+        return self._of(generation).hits(question, stage, found, everywhere)
 
     def process(self) -> int:
         """Where it runs: the number of its process."""

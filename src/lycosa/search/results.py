@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lycosa.search.snippet import Snippet
@@ -9,10 +10,22 @@ from lycosa.search.snippet import Snippet
 MOST_HITS = 1_000
 """Hits that one request may page to and take: `offset` + `count` is cut to it."""
 
+PER_HOST = 2
+"""Results of one host that stand together before those of other hosts do, unless asked otherwise."""
+
+FACETS = ("language", "host", "collection", "type", "date")
+"""What results can be counted by."""
+
 
 @dataclass(slots=True, frozen=True)
 class SearchRequest:
-    """One question. `language` (ISO 639 code), `collection` and `host` narrow it; `host` takes the hosts below it too."""
+    """One question. `language` (ISO 639 code), `collection` and `host` narrow it; `host` takes the hosts below it too.
+
+    `order`: `date` puts the newest first, `relevance` the best; "": as the query says, else the best. `per_host`: so many results of
+    a host come before those of other hosts that match about as well; 0: hosts do not matter. `folded`: of pages with the same text
+    one is shown.
+    `facets`: by what to count all pages found (of `FACETS`). `explain`: hits say what their score is made of.
+    """
 
     text: str
     count: int = 10
@@ -20,11 +33,39 @@ class SearchRequest:
     language: str | None = None
     collection: str | None = None
     host: str | None = None
+    order: str = ""
+    per_host: int = PER_HOST
+    folded: bool = True
+    facets: tuple[str, ...] = ()
+    explain: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class ScorePart:
+    """What one term or phrase in one field counts for a page: BM25's score, times the field's weight."""
+
+    field: str
+    terms: tuple[str, ...]
+    score: float
+
+
+@dataclass(slots=True, frozen=True)
+class Explanation:
+    """What a score is made of: `words` (of the parts some may count for others, see docs/query.md), times `prior`, times `freshness`."""
+
+    words: float
+    prior: float
+    freshness: float
+    parts: tuple[ScorePart, ...]
 
 
 @dataclass(slots=True, frozen=True)
 class Hit:
-    """A page that was found. Times in ms since 1970 UTC. `snippet` and `marked_title`: (text, is it a match) in order."""
+    """A page that was found. Times in ms since 1970 UTC. `snippet` and `marked_title`: (text, is it a match) in order.
+
+    `copies`: pages with the same text that were left out for this one. `from_host`: how many pages of its host were found, among the first
+    few hundred.
+    """
 
     url: str
     title: str
@@ -36,11 +77,15 @@ class Hit:
     published_at: int | None
     score: float
     marked_title: Snippet = field(default_factory=list)
+    type: str = ""
+    copies: int = 0
+    from_host: int = 1
+    explanation: Explanation | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class SearchResults:
-    """An answer. `total` counts all pages found; `notes` say what a person should know about it."""
+    """An answer. `total` counts all pages found, but for copies that were left out; `notes` say what a person should know about it."""
 
     query: str
     total: int
@@ -50,3 +95,4 @@ class SearchResults:
     generation: int  # of several shards the sum of theirs; 0: there is no index
     notes: list[str]
     missing_shards: tuple[int, ...] = ()  # shards, counted from 0, whose pages are not in the answer
+    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by name: value -> pages, most first

@@ -1,86 +1,48 @@
-"""From a parsed query to tantivy's: which terms in which fields, with which weight.
+"""From the readings of a query to tantivy's queries: which terms in which fields, with which weight.
 
-A page's words lie in the fields of its own language's analyzer, so a query without a language is analysed by every analyzer
-that the index has pages for, and the best of these readings counts (disjunction max: a page is found by its own).
-Within a reading every word must stand somewhere: title, headings, body, the rest of the page, or the URL.
+A query without a language is read by several analyzers, and the best of these readings counts (disjunction max: a page is found by
+its own). Within a reading every word must stand somewhere: title, headings, body, the rest of the page, links to it, or the URL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 import tantivy
 from tantivy import Occur, Query
 
 from lycosa.index.schema import (
+    ANCHOR_ROLE,
     BODY_ROLE,
-    COLLECTION,
     FULL_ROLE,
     HEADINGS_ROLE,
-    HOST,
-    LANGUAGE,
     TITLE_ROLE,
     URL_WORDS,
     text_field,
 )
-from lycosa.search.expression import Also, Best, Expression, Leaf, Some, every, to_query
-from lycosa.search.query import Clause, ParsedQuery
+from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some, every, leaves, pruned, to_query
+from lycosa.search.filters import Filters, filter_clauses
+from lycosa.search.reading import Asked, Reading, Word, read
 from lycosa.search.statistics import Statistics, Term, correction, inverse_frequency
-from lycosa.text.analyze import Analyzer, Unit, analyzer_for
+from lycosa.search.syntax import IN_ANCHOR, IN_TITLE, IN_URL
+from lycosa.text.analyze import Unit, analyzer_for
+
+__all__ = ["Filters", "QueryBuilder", "Reading", "read"]
 
 # Weights of the fields in BM25 (k1 = 1.2, b = 0.75, tantivy's). Calibrated on known-item search over the 5,477 pages of the six
 # documentation sites (bench/search.py prints the mean reciprocal ranks: by a page's title .97, by six words of one of its sentences
 # .65). Between half and twice these values little moves; without TITLE_WEIGHT titles fall to .92, without commonness texts to .63.
-WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1}
+WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 1.0}
 URL_WEIGHT = 0.5
 WORD_WEIGHT = 0.5  # of a whole Chinese or Japanese word, on top of its characters
+BEGINNING_SCORE = 2.0  # of a word of which only the beginning was given: BM25's score of one that every tenth page holds
 NEAR_WEIGHT = 0.6  # of all the words standing together, in title or body, on top of the words
 NEAR_SLOP = 2  # positions that words may stand apart to count as together
 TITLE_WEIGHT = 6.0  # of all the words in the title
 RELAX_SHARE = 0.6  # of the words that a page must hold once few pages hold all of them
 READING_TIE = 0.1  # what a second reading of the query adds
 
-
-@dataclass(slots=True, frozen=True)
-class Reading:
-    """A query as one analyzer reads it. A clause is a list of units; a phrase one unit of all its terms."""
-
-    analyzer: Analyzer
-    wanted: tuple[Unit, ...]
-    unwanted: tuple[Unit, ...]
-    clauses: tuple[int, ...] = ()  # for each wanted unit the place of its clause in the query
-
-
-@dataclass(slots=True, frozen=True)
-class Filters:
-    """What narrows a search from outside the query."""
-
-    language: str = ""
-    collection: str = ""
-    host: str = ""
-    sites: tuple[str, ...] = ()  # one of them
-    unwanted_sites: tuple[str, ...] = ()
-
-
-def read(parsed: ParsedQuery, languages: Iterable[str]) -> list[Reading]:
-    """The readings of a query by the analyzers of these languages, each distinct one once."""
-    readings: dict[tuple[object, ...], Reading] = {}
-    for language in languages:
-        analyzer = analyzer_for(language)
-        placed = [(place, unit) for place, clause in enumerate(parsed.wanted) for unit in _units(analyzer, clause)]
-        wanted = tuple(unit for _, unit in placed)
-        unwanted = tuple(unit for clause in parsed.unwanted for unit in _units(analyzer, clause))
-        key = (analyzer.field_set, *((unit.phrase, unit.word) for unit in wanted), "-", *(unit.phrase for unit in unwanted))
-        readings.setdefault(key, Reading(analyzer, wanted, unwanted, tuple(place for place, _ in placed)))
-    return list(readings.values())
-
-
-def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
-    units = analyzer.units(clause.text)
-    if clause.phrase and len(units) > 1:
-        return [Unit(tuple(term for unit in units for term in unit.phrase), "", clause.text)]
-    return units
+_FIELDS_WITHIN = {IN_TITLE: {TITLE_ROLE: WEIGHTS[TITLE_ROLE]}, IN_ANCHOR: {ANCHOR_ROLE: WEIGHTS[ANCHOR_ROLE]}, IN_URL: {}}
 
 
 class QueryBuilder:
@@ -97,97 +59,132 @@ class QueryBuilder:
 
     def strict(self, readings: Sequence[Reading], filters: Filters) -> Query:
         """Pages that hold every word."""
-        return self._filtered(readings, filters, self.wanted(readings))
+        return self._narrowed(readings, filters, self.wanted(readings))
 
     def relaxed(self, readings: Sequence[Reading], filters: Filters, share: float) -> Query:
         """Pages that hold this share of the words, at least one, but not all of them."""
         some, all_of_them = self.wanted(readings, share), self.wanted(readings)
         without = [] if all_of_them is None else [(Occur.MustNot, self._query(part)) for part in all_of_them.parts]
-        return Query.boolean_query([(Occur.Must, self._filtered(readings, filters, some)), *without])
+        return Query.boolean_query([(Occur.Must, self._narrowed(readings, filters, some)), *without])
+
+    def filtered(self, expression: Expression | None, filters: Filters) -> Query:
+        """Pages that match an expression (all pages, without one) and that the filters let through."""
+        wanted = Query.all_query() if expression is None else self._query(expression)
+        return Query.boolean_query([(Occur.Must, wanted), *filter_clauses(self._schema, filters)])
+
+    def asked(self, wanted: Expression, filters: Filters, unwanted: Iterable[Leaf] = ()) -> Query:
+        """Pages that an expression matches and the filters let through."""
+        without = [(Occur.MustNot, to_query(leaf, self._schema)) for leaf in unwanted]
+        return Query.boolean_query([(Occur.Must, self.filtered(wanted, filters)), *without])
 
     def wanted(self, readings: Sequence[Reading], share: float | None = None) -> Best | None:
         """What a page must hold, and what that counts: this share of the words, or all of them. None: the query wants no word."""
         parts = [
-            _asked(reading, commonness, len(reading.wanted) if share is None else max(1, round(share * len(reading.wanted))))
-            for reading, commonness in zip(readings, self._commonness(readings), strict=True)
-            if reading.wanted
+            _asked(reading, factors, len(reading.parts) if share is None else max(1, round(share * len(reading.parts))))
+            for reading, factors in zip(readings, self._commonness(readings), strict=True)
+            if reading.parts
         ]
         return Best(tuple(parts), READING_TIE) if parts else None
 
-    def _commonness(self, readings: Sequence[Reading]) -> list[list[float]]:
-        """For each unit of each reading what its score must be multiplied by so that it counts as it is rare in the whole index.
+    def _narrowed(self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None) -> Query:
+        unwanted = [(part, reading.analyzer.field_set) for reading in readings for part in reading.unwanted]
+        query = self.filtered(wanted, filters)
+        if not unwanted:
+            return query
+        without = [(Occur.MustNot, self._query(_expression(part, field_set, {}))) for part, field_set in unwanted]
+        return Query.boolean_query([(Occur.Must, query), *without])
+
+    def _commonness(self, readings: Sequence[Reading]) -> list[dict[Word, float]]:
+        """For each word of each reading what its score must be multiplied by so that it counts as it is rare in the whole index.
 
         `the` is rare among Vietnamese pages, whose fields are not the English ones: without this the first hit for `the` would be
         Vietnamese.
         """
         documents = self._everywhere.documents
-        holding = [[self._holding(unit, reading.analyzer.field_set) for unit in reading.wanted] for reading in readings]
+        holding = [{word: self._holding(word.unit, reading.analyzer.field_set) for word in reading.words()} for reading in readings]
         by_set: dict[tuple[int, str], int] = {}
         for reading, counts in zip(readings, holding, strict=True):
-            for place, count in zip(reading.clauses, counts, strict=True):
-                key = place, reading.analyzer.field_set
+            for word, count in counts.items():
+                key = word.place, reading.analyzer.field_set
                 by_set[key] = max(by_set.get(key, 0), count)
         total: dict[int, int] = {}
         for (place, _), count in by_set.items():
             total[place] = min(documents, total.get(place, 0) + count)
         return [
-            [
-                min(1.0, inverse_frequency(documents, total[place]) / inverse_frequency(documents, min(documents, count)))
-                for place, count in zip(reading.clauses, counts, strict=True)
-            ]
-            for reading, counts in zip(readings, holding, strict=True)
+            {
+                word: min(1.0, inverse_frequency(documents, total[word.place]) / inverse_frequency(documents, min(documents, count)))
+                for word, count in counts.items()
+            }
+            for counts in holding
         ]
 
     def _holding(self, unit: Unit, field_set: str) -> int:
         """Pages whose body holds a unit, at most."""
         return min(self._everywhere.holding(text_field(BODY_ROLE, field_set), term) for term in unit.phrase)
 
-    def _filtered(self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None) -> Query:
-        clauses: list[tuple[Occur, Query]] = [(Occur.Must, Query.all_query() if wanted is None else self._query(wanted))]
-        for name, value in ((LANGUAGE, filters.language), (COLLECTION, filters.collection), (HOST, filters.host)):
-            if value:
-                clauses.append((Occur.Must, self._exact(name, value)))
-        if filters.sites:
-            clauses.append((Occur.Must, Query.boolean_query([(Occur.Should, self._exact(HOST, host)) for host in filters.sites])))
-        clauses += [(Occur.MustNot, self._exact(HOST, host)) for host in filters.unwanted_sites]
-        unwanted = [(unit, reading.analyzer.field_set) for reading in readings for unit in reading.unwanted]
-        clauses += [(Occur.MustNot, to_query(_somewhere(unit, field_set), self._schema)) for unit, field_set in unwanted]
-        return Query.boolean_query(clauses)
-
-    def _exact(self, name: str, value: str) -> Query:
-        """A filter: it must hold and adds nothing to the score."""
-        return Query.const_score_query(Query.term_query(self._schema, name, value, "basic"), 0.0)
-
     def _query(self, expression: Expression) -> Query:
+        held: dict[tuple[str, str], bool] = {}
+
+        def holds(leaf: Leaf) -> bool:
+            for term in leaf.terms:
+                key = leaf.field, term
+                if key not in held:
+                    held[key] = self._here.holding(*key) > 0
+                if not held[key]:
+                    return False
+            return True
+
+        left = pruned(expression, holds)
+        if left is None:
+            return Query.empty_query()
         if self._here is self._everywhere:
-            return to_query(expression, self._schema)
-        return to_query(expression, self._schema, lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere))
+            return to_query(left, self._schema)
+        return to_query(left, self._schema, lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere))
 
 
-def _asked(reading: Reading, commonness: Sequence[float], least: int) -> Expression:
-    """So many of a reading's words; what lifts a page above others that hold them too comes on top."""
-    field_set, units = reading.analyzer.field_set, reading.wanted
-    words = tuple(_somewhere(unit, field_set).times(factor) for unit, factor in zip(units, commonness, strict=True))
-    return Also(Some(words, least), tuple(_together(units, field_set, min(commonness))))
+def _asked(reading: Reading, factors: Mapping[Word, float], least: int) -> Expression:
+    """So many of a reading's parts; what lifts a page above others that hold them too comes on top."""
+    field_set = reading.analyzer.field_set
+    parts = tuple(_expression(part, field_set, factors) for part in reading.parts)
+    return Also(Some(parts, least), tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0))))
 
 
-def _somewhere(unit: Unit, field_set: str) -> Some:
-    """A word in any field, each field's score counted."""
-    found = []
-    for role, weight in WEIGHTS.items():
+def _expression(asked: Asked, field_set: str, factors: Mapping[Word, float]) -> Expression:
+    if isinstance(asked, Word):
+        found = _somewhere(asked, field_set)
+        factor = factors.get(asked, 1.0)
+        return found if factor == 1.0 else found.times(factor)
+    parts = tuple(_expression(part, field_set, factors) for part in asked.parts)
+    return every(parts) if asked.every else Some(parts)
+
+
+def _somewhere(word: Word, field_set: str) -> Some:
+    """A word in any field where it may stand, each field's score counted. A beginning is also a word by itself: the index may hold it
+    without its ending."""
+    unit = word.unit
+    found: list[Expression] = []
+
+    def add(name: str, terms: tuple[str, ...], weight: float) -> None:
+        found.append(Leaf(name, terms, weight))
+        if word.beginning:
+            found.append(Beginning(name, word.beginning, weight * BEGINNING_SCORE))
+
+    for role, weight in _FIELDS_WITHIN.get(word.within, WEIGHTS).items():
         name = text_field(role, field_set)
-        found.append(Leaf(name, tuple(unit.phrase), weight))
+        add(name, tuple(unit.phrase), weight)
         if unit.word:
             found.append(Leaf(name, (unit.word,), weight * WORD_WEIGHT))
-    plain = tuple(analyzer_for("").terms(unit.surface or " ".join(unit.phrase)))
-    if plain:
-        found.append(Leaf(URL_WORDS, plain, URL_WEIGHT))
+    if word.within in ("", IN_URL):
+        plain = tuple(analyzer_for("").terms(unit.surface or " ".join(unit.phrase)))
+        if plain:
+            add(URL_WORDS, plain, URL_WEIGHT)
     return Some(tuple(found))
 
 
-def _together(units: Sequence[Unit], field_set: str, factor: float) -> list[Expression]:
+def _together(parts: Sequence[Asked], field_set: str, factor: float) -> list[Expression]:
     """What lifts a page above others that hold the words too: all of them in the title, or close together in the text."""
-    if len(units) < 2:
+    units = [part.unit for part in parts if isinstance(part, Word) and not part.within and not part.beginning]
+    if len(units) < 2 or len(units) < len(parts):
         return []
     title, body = text_field(TITLE_ROLE, field_set), text_field(BODY_ROLE, field_set)
     in_title = every(Leaf(title, tuple(unit.phrase), TITLE_WEIGHT * factor) for unit in units)
@@ -201,9 +198,8 @@ def terms_of(readings: Iterable[Reading]) -> list[Term]:
         dict.fromkeys(
             (leaf.field, term)
             for reading in readings
-            for unit in reading.wanted
-            for leaf in _somewhere(unit, reading.analyzer.field_set).parts
-            if isinstance(leaf, Leaf)
+            for part in (*reading.parts, *reading.unwanted)
+            for leaf in leaves(_expression(part, reading.analyzer.field_set, {}))
             for term in leaf.terms
         )
     )

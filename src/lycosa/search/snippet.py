@@ -54,10 +54,13 @@ class Match(NamedTuple):
 class Highlighter:
     """Makes snippets for one query and one analyzer; keeps what it learned about chunks from hit to hit."""
 
-    def __init__(self, analyzer: Analyzer, units: Sequence[Unit]) -> None:
+    def __init__(self, analyzer: Analyzer, units: Sequence[Unit], beginnings: Sequence[str] = ()) -> None:
+        """`beginnings`: plain letters; every word that begins so is marked too."""
+        units = [*units, *(Unit((start,), "", start) for start in beginnings)]
         self._analyzer = analyzer
         self._units = list(dict.fromkeys(units))
         self._terms = {term for unit in self._units for term in unit.phrase}
+        self._beginnings = tuple(beginnings)
         self._known: dict[str, bool] = {}
         self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
         self._one_script = simplified if analyzer.language == "zh" else str
@@ -116,7 +119,7 @@ class Highlighter:
         if unknown:
             known.update(dict.fromkeys(unknown, False))
             for chunk in self._promising(unknown):
-                known[chunk] = not self._terms.isdisjoint(self._analyzer.terms(chunk))
+                known[chunk] = self._wanted(self._analyzer.terms(chunk))
         words: list[tuple[int, int, str]] = []
         for chunk in chunks:
             if known[chunk]:
@@ -126,10 +129,15 @@ class Highlighter:
                     for place in _places(text, chunk)
                     for start, end, terms in parts
                     for term in terms
-                    if term in self._terms
+                    if term in self._terms or (self._beginnings and term.startswith(self._beginnings))
                 ]
         words.sort(key=itemgetter(0))  # stable: several terms of one word keep their order
         return self._runs(text, words)
+
+    def _wanted(self, terms: Sequence[str]) -> bool:
+        if not self._terms.isdisjoint(terms):
+            return True
+        return bool(self._beginnings) and any(term.startswith(self._beginnings) for term in terms)
 
     def _promising(self, chunks: set[str]) -> Iterable[str]:
         """Those in which a word begins like a term of the query."""
@@ -150,7 +158,7 @@ class Highlighter:
                 place = chunk.index(piece, place)
                 parts.append((place, place + len(piece), tuple(self._analyzer.terms(piece))))
                 place += len(piece)
-            if self._terms.isdisjoint(term for _, _, terms in parts for term in terms):
+            if not self._wanted([term for _, _, terms in parts for term in terms]):
                 parts = [(0, len(chunk), tuple(self._analyzer.terms(chunk)))]  # C++: a term of the chunk, not of its pieces
             self._pieces[chunk] = parts
         return parts
@@ -158,9 +166,12 @@ class Highlighter:
     def _runs(self, text: str, words: list[tuple[int, int, str]]) -> list[Match]:
         """Words that make up a unit: one, or as many as its phrase has, with nothing but signs between them."""
         found = []
-        for place, (start, _, term) in enumerate(words):
+        for place, (start, end, term) in enumerate(words):
             for number, unit in enumerate(self._units):
                 phrase = unit.phrase
+                if phrase[0] in self._beginnings and term.startswith(phrase[0]):
+                    found.append(Match(start, end, number))
+                    continue
                 if term != phrase[0]:
                     continue
                 run = words[place : place + len(phrase)]

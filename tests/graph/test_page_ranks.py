@@ -1,0 +1,177 @@
+"""What links say of pages, and the index that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lycosa.core.config import IndexSettings
+from lycosa.core.records import Link
+from lycosa.graph.generation import link_news, make_generation, newest
+from lycosa.graph.page_rank import DAMPING, page_rank
+from lycosa.graph.page_ranks import HOST_SHARE, PAGE_SHARE
+from lycosa.index.generation import newest as newest_index
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine import Searcher, SearchRequest
+from tests.index.corpus import Corpus, page
+
+SMALL = IndexSettings.model_validate({"heap": "15MiB"})
+HUB = "http://hub.test/"
+
+
+def links(*targets: tuple[str, str], rel: str = "", kind: str = "a") -> list[Link]:
+    return [Link(target, anchor, rel, kind, place) for place, (target, anchor) in enumerate(targets)]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return Corpus(str(tmp_path / "workspace"))
+
+
+def said(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
+    """URL -> prior, anchors, since."""
+    news = link_news(corpus.workspace, range(corpus.workspace.partitions))
+    assert news is not None
+    by_key = {row["url_key"]: (round(row["prior"], 4), row["anchors"], row["since"]) for row in news.pages.iter_rows(named=True)}
+    return {url: by_key[key] for url, key in keys(corpus).items() if key in by_key}
+
+
+def keys(corpus: Corpus) -> dict[str, int]:
+    from lycosa.store.live import LiveTables
+
+    return dict(LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_page_rank_is_that_of_the_definition(tmp_path: Path, seed: int) -> None:
+    """Against the matrix: of a graph with dangling nodes and without, the fixed point of one step."""
+    generator = np.random.default_rng(seed)
+    nodes = 30
+    pairs = generator.integers(0, nodes, (200, 2)).astype(np.int32)
+    pairs = pairs[pairs[:, 0] % 7 != seed]  # some nodes link nowhere
+    path = tmp_path / "edges"
+    pairs.tofile(path)
+    rank = page_rank(path, nodes)
+    step = np.zeros((nodes, nodes))
+    for source, target in pairs:
+        step[target, source] += 1
+    out = step.sum(axis=0)
+    step = np.where(out > 0, step / np.maximum(out, 1), 1 / nodes)
+    exact = np.linalg.solve(np.eye(nodes) - DAMPING * step, np.full(nodes, (1 - DAMPING) / nodes))
+    assert rank.sum() == pytest.approx(1)
+    assert np.abs(rank - exact).sum() < 1e-3
+
+
+def test_an_empty_graph(tmp_path: Path) -> None:
+    (tmp_path / "edges").touch()
+    assert page_rank(tmp_path / "edges", 0).size == 0
+    assert page_rank(tmp_path / "edges", 2).tolist() == [0.5, 0.5]
+
+
+def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
+    pages = [(f"http://h{number}.test/", page("text", links=links((HUB, "The Hub")))) for number in range(6)]
+    pages.append(("http://h9.test/", page("text", links=links((HUB, "a site"), (HUB, " "), ("http://nowhere.test/", "x")))))
+    pages.append((HUB, page("text", links=links((HUB, "myself"), (f"{HUB}b", "b")))))
+    pages.append((f"{HUB}b", page("text", links=links((HUB, "home")))))
+    pages.append(("http://foe.test/", page("text", links=links((HUB, "disowned"), rel="nofollow"))))
+    pages.append(("http://pictures.test/", page("text", links=links((HUB, "a picture"), kind="image"))))
+    corpus.commit(pages)
+    make_generation(corpus.workspace)
+    _, anchors, _ = said(corpus)[HUB]
+    assert anchors.splitlines() == ["The Hub"] * 6 + ["a site"] * 2 + ["home"]
+    assert said(corpus)[f"{HUB}b"][1] == "b\n"
+    assert said(corpus)["http://h1.test/"][1] == ""
+
+
+def test_a_link_to_a_redirect_counts_for_its_end(corpus: Corpus) -> None:
+    pages: list[tuple[str, object]] = [("http://a.test/", page("text", links=links(("http://old.test/", "the new one"))))]
+    corpus.commit([*pages, (HUB, page("text"))])  # type: ignore[list-item]
+    corpus.redirect("http://old.test/", "http://older.test/")
+    corpus.redirect("http://older.test/", HUB)
+    make_generation(corpus.workspace)
+    assert said(corpus)[HUB][1] == "the new one\n" * 2  # as of any other host
+
+
+def test_priors_stay_within_their_shares(corpus: Corpus) -> None:
+    many = [
+        (f"http://h{number}.test/{page_number}", page("text", links=links((HUB, "x")))) for number in range(40) for page_number in range(5)
+    ]
+    corpus.commit([*many, (HUB, page("text"))])
+    make_generation(corpus.workspace)
+    priors = {url: prior for url, (prior, _, _) in said(corpus).items()}
+    assert max(priors, key=lambda url: priors[url]) == HUB
+    assert 1.1 < priors.pop(HUB) <= 1 + PAGE_SHARE + HOST_SHARE
+    assert set(priors.values()) == {1.0}
+
+
+def put(corpus: Corpus, indexer: Indexer) -> int:
+    report = indexer.update()
+    return report.put
+
+
+def urls(corpus: Corpus, query: str) -> list[str]:
+    return [hit.url for hit in Searcher(corpus.root).search(SearchRequest(query, 50, per_host=0)).hits]
+
+
+def fleet(anchor: str) -> Iterable[tuple[str, object]]:
+    yield HUB, page("Nothing but a text about a hub.", language="en")
+    yield "http://rival.test/", page("Nothing but a text about a hub.", language="en")
+    for number in range(8):
+        yield f"http://h{number}.test/", page(f"page number {number} links", language="en", links=links((HUB, anchor)))
+
+
+def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
+    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    with Indexer(corpus.root, SMALL) as indexer:
+        assert put(corpus, indexer) == 10
+        assert urls(corpus, "inanchor:spaceport") == []
+        first = make_generation(corpus.workspace)
+        assert put(corpus, indexer) == 10  # nobody had said anything of them before
+        assert urls(corpus, "inanchor:spaceport") == urls(corpus, "spaceport") == [HUB]
+        assert urls(corpus, "hub")[0] == HUB  # the same text: the prior decides
+        assert (indexer.update().changed, newest_index(corpus.root).info.graph) == (False, first.generation)  # type: ignore[union-attr]
+        make_generation(corpus.workspace)
+        assert put(corpus, indexer) == 0
+        corpus.commit([("http://h1.test/", page("page number 1 links", language="en", links=links((HUB, "starbase"))))])
+        assert put(corpus, indexer) == 1
+        assert urls(corpus, "starbase") == []
+        assert make_generation(corpus.workspace).changed == 1
+        assert put(corpus, indexer) == 1
+        assert urls(corpus, "inanchor:starbase") == urls(corpus, "inanchor:spaceport") == [HUB]
+        corpus.commit(states=[(HUB, "gone")])
+        make_generation(corpus.workspace)
+        indexer.update()
+        assert urls(corpus, "inanchor:spaceport") == []
+    with Indexer(corpus.root, SMALL) as indexer:
+        assert indexer.rebuild().documents == 9
+
+
+def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
+    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    corpus.commit([("http://late.test/", page("late", language="en", links=links((HUB, "latecomer"))))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        make_generation(corpus.workspace)
+        indexer.update()
+        corpus.commit([("http://late.test/", page("later", language="en", links=links((HUB, "lateness"))))], states=[(HUB, "gone")])
+        make_generation(corpus.workspace)
+        assert newest(corpus.workspace)[0].changed == 1  # type: ignore[index]
+        indexer.update()
+        assert urls(corpus, "inanchor:lateness") == urls(corpus, "site:hub.test") == []
+        assert Searcher(corpus.root).search(SearchRequest("-site:none.test", 20)).total == 10
+
+
+def test_an_older_graph_is_no_news_for_ever(corpus: Corpus) -> None:
+    """A generation of a program that did not rank pages yet."""
+    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    make_generation(corpus.workspace)
+    path = newest(corpus.workspace)[1] / "pages.parquet"  # type: ignore[index]
+    path.unlink()
+    with Indexer(corpus.root, SMALL) as indexer:
+        assert indexer.update().changed
+        assert not indexer.update().changed
+    make_generation(corpus.workspace)
+    with Indexer(corpus.root, SMALL) as indexer:
+        assert indexer.update().put == 10
