@@ -68,14 +68,6 @@ class Found:
     best: list[Ranked[Address]]
 
 
-@dataclass(slots=True, frozen=True)
-class FoundByScore:
-    """As `Found`, of pages in no other order than that of their scores: (score, address)."""
-
-    total: int
-    best: list[tuple[float, Address]]
-
-
 class OpenIndex:
     """One or several generations, open; they are read in whatever is published or removed meanwhile. Shared by threads.
 
@@ -149,10 +141,19 @@ class OpenIndex:
         return self._found(query, limit, by_date=question.by_date, now_ms=question.now_ms)
 
     def search_expression(
-        self, expression: Expression, filters: Filters, offset: int, count: int, *, per_host: int = 0, folded: bool = True, now_ms: int = 0
+        self,
+        expression: Expression,
+        filters: Filters,
+        offset: int,
+        count: int,
+        *,
+        unwanted: Sequence[Leaf] = (),
+        per_host: int = 0,
+        folded: bool = True,
+        now_ms: int = 0,
     ) -> Listing[Address]:
-        """The pages that match an expression, by its score, prior and freshness: for queries that were not typed."""
-        query = QueryBuilder(self._schema, self, self).filtered(expression, filters)
+        """The pages that match an expression and nothing unwanted, by its score, prior and freshness: for queries that were not typed."""
+        query = QueryBuilder(self._schema, self, self).asked(expression, filters, unwanted)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
             found = self._found(query, limit, by_date=False, now_ms=now_ms)
@@ -160,23 +161,16 @@ class OpenIndex:
 
         return listing(fetch, offset, count, per_host=per_host, folded=folded)
 
-    def find_expression(self, wanted: Expression, filters: Filters, limit: int, unwanted: Sequence[Leaf] = ()) -> FoundByScore:
-        """The first pages that an expression matches and the filters let through, by its score alone."""
-        query = QueryBuilder(self._schema, self, self).asked(wanted, filters, unwanted)
-        result: Any = self._searcher.search(query, max(1, limit), count=True)
-        best = [(float(score), (address.segment_ord, address.doc)) for score, address in result.hits[:limit]]
-        return FoundByScore(result.count or 0, best)
-
-    def hits_of(self, found: Sequence[tuple[float, Address]], units: Sequence[Unit]) -> list[Hit]:
+    def hits_of(self, found: Sequence[Ranked[Address]], units: Sequence[Unit]) -> list[Hit]:
         """Pages with their snippets, in which these words are marked."""
         highlighters: dict[str, Highlighter] = {}
         shown = []
-        for score, address in found:
-            document = self._searcher.doc(tantivy.DocAddress(*address))
+        for page in found:
+            document = self._searcher.doc(tantivy.DocAddress(*page.place))
             language = stored(document).language
             if language not in highlighters:
                 highlighters[language] = Highlighter(analyzer_for(language), units)
-            shown.append(_hit(document, Ranked(score, address, 0, 0), score, highlighters[language], None))
+            shown.append(_hit(document, page, page.score, highlighters[language], None))
         return shown
 
     def weigh(self, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics) -> list[float]:

@@ -1,0 +1,121 @@
+"""`lycosa translate`: dictionaries and learned tables, by which a search asks in other languages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, table, workspace_root
+
+if TYPE_CHECKING:
+    from lycosa.search.translated import TranslatedQuery
+    from lycosa.text.translation.table import TableInfo
+
+app = typer.Typer(help="Dictionaries and learned translations, for `search --across`.", no_args_is_help=True, rich_markup_mode=None)
+
+FromOption = Annotated[str, typer.Option("--from", metavar="XX", help="The language of the words (ISO 639); else as the file's name says.")]
+ToOption = Annotated[str, typer.Option("--to", metavar="XX", help="The language that they are translated into.")]
+NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="What the table is called here.")]
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="dictd (NAME.index), Wiktionary's list, TSV or TMX.")],
+    source: FromOption = "",
+    target: ToOption = "",
+    name: NameOption = "",
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Take a dictionary in. It serves both directions."""
+    from lycosa.app.translating import add_dictionary
+
+    _print_made(add_dictionary(workspace_root(context, workspace), file, source, target, name), json_output)
+
+
+@app.command()
+def learn(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="TSV of two columns, TMX, or two files line by line.")],
+    source: FromOption = "",
+    target: ToOption = "",
+    name: NameOption = "",
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Learn which word translates which from sentences and their translations."""
+    from lycosa.app.translating import learn_table
+
+    _print_made(learn_table(workspace_root(context, workspace), files, source, target, name), json_output)
+
+
+@app.command("list")
+def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False) -> None:
+    """The tables of the workspace, those that its crawl taught among them."""
+    from dataclasses import asdict
+
+    from lycosa.app.translating import tables_of
+
+    opened = tables_of(workspace_root(context, workspace))
+    if json_output:
+        print_json({"tables": [asdict(info) for info in opened.infos], "problems": opened.problems})
+        return
+    rows = [(f"{info.name} ({info.source}, {info.target})", f"{info.kind}, {info.pairs:,} pairs; {info.told}") for info in opened.infos]
+    print(table(rows, "") if rows else "no tables yet: add a dictionary, or let `lycosa rank` learn from pages in several languages")
+    for problem in opened.problems:
+        note(problem)
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The table.")],
+    workspace: WorkspaceOption = "",
+) -> None:
+    """Remove a table that was added or learned."""
+    from lycosa.app.translating import remove_table
+
+    remove_table(workspace_root(context, workspace), name)
+
+
+@app.command()
+def lookup(
+    context: typer.Context,
+    term: Annotated[list[str], typer.Argument(metavar="TERM…", help="A word, or several.")],
+    source: FromOption = "",
+    target: Annotated[str, typer.Option("--to", metavar="XX[,XX]", help="Only into these languages.")] = "",
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """What a search would ask for instead of these words in each language."""
+    from lycosa.app.translating import look_up
+
+    found = look_up(workspace_root(context, workspace), " ".join(term), source, tuple(filter(None, target.split(","))))
+    if json_output:
+        print_json([document(query) for query in found])
+    for query in () if json_output else found:
+        for each in query.terms:
+            print(f"{query.language}  {each.source}: " + ", ".join(f"{one.surface} {one.weight:.2f}" for one in each.alternatives))
+    if not found:
+        raise typer.Exit(1)
+
+
+def document(query: TranslatedQuery) -> dict[str, object]:
+    """A translated query as commands print it."""
+    terms = []
+    for term in query.terms:
+        listed = [{"text": one.surface, "weight": round(one.weight, 3), "from": one.origin} for one in term.alternatives]
+        terms.append({"source": term.source, "alternatives": listed})
+    return {"language": query.language, "terms": terms}
+
+
+def _print_made(info: TableInfo, json_output: bool) -> None:
+    from dataclasses import asdict
+
+    if json_output:
+        print_json(asdict(info))
+    else:
+        print(f"{info.name}: {info.pairs:,} pairs of words, {info.source} and {info.target} ({info.told})")

@@ -1,0 +1,129 @@
+"""One question in many languages: each is asked in its own words, and what is found is put in one list.
+
+A language is searched with its own analysis and its own statistics: a word counts as it is rare among the pages of that language.
+Scores of different languages are made comparable by dividing them by the best score that the translated query could reach there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
+from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some
+from lycosa.search.filters import Filters
+from lycosa.search.opened import Address, OpenIndex
+from lycosa.search.ordering import Ranked
+from lycosa.search.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
+from lycosa.search.statistics import K1, inverse_frequency
+from lycosa.search.translated import TYPED, TranslatedQuery, TranslatedTerm
+from lycosa.text.analyze import Unit, analyzer_for
+from lycosa.text.translation.source import Translation
+
+TIE = 0.15  # what a word's other translations add to the best: 0 and .3 are .002 worse on SIB-200's held-out fifth, .6 .015
+MOST_STRICT = 6  # words up to which pages with all of them come first
+SHARES = (1.0, 0.6, 0.0)  # of the words that a page must hold
+FEW = 3  # with fewer pages than this, those that hold less are looked at too
+
+
+@dataclass(slots=True, frozen=True)
+class LanguageAnswer:
+    """What one language has: pages in all, the first of them by score, and the best score that there could be."""
+
+    query: TranslatedQuery
+    total: int
+    best: list[Ranked[Address]]
+    highest: float
+
+
+class LanguageSearch:
+    """A translated query in one index."""
+
+    def __init__(self, index: OpenIndex, query: TranslatedQuery, filters: Filters) -> None:
+        self._index = index
+        self._query = query
+        self._filters = replace(filters, language=query.language)
+        self._field_set = analyzer_for(query.language).field_set
+        self._pages = max(1, index.info.languages.get(query.language, 0))
+
+    def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
+        """The first pages: those that hold all words, or if that are few those that hold some."""
+        slots = [slot for term in self._query.terms if (slot := self._slot(term)) is not None]
+        count = len(self._query.terms)
+        if not slots:
+            return LanguageAnswer(self._query, 0, [], 0.0)
+        titles = [title for term in self._query.terms if (title := self._slot(term, (TITLE_ROLE,))) is not None]
+        more = (Some(tuple(titles), count).times(TITLE_WEIGHT / WEIGHTS[TITLE_ROLE]),) if 1 < count == len(titles) else ()
+        total, found = 0, list[Ranked[Address]]()
+        for share in SHARES if count <= MOST_STRICT else SHARES[-1:]:
+            least = max(1, round(share * count))
+            if least > len(slots):
+                continue
+            expression = Also(Some(tuple(slots), least), more)
+            total, found = self._index.search_expression(
+                expression, self._filters, 0, limit, unwanted=self._unwanted(), folded=folded, now_ms=now_ms
+            )
+            if total >= FEW:
+                break
+        return LanguageAnswer(self._query, total, found, sum(self._highest(slot) for slot in slots))
+
+    def units(self) -> list[Unit]:
+        """What to mark in the pages that were found."""
+        found = (each for term in self._query.terms for each in term.all_alternatives())
+        return [Unit(tuple(each.key.split(" ")), "", each.surface) for each in found]
+
+    def _slot(self, term: TranslatedTerm, roles: Sequence[str] = tuple(WEIGHTS)) -> Expression | None:
+        """What a page must hold for one word of the query: the best of its translations, and a little for each other one."""
+        parts = [found for each in term.alternatives if (found := self._somewhere(each, roles)) is not None]
+        if term.words:
+            words = [found for word in term.words if (found := self._slot(word, roles)) is not None]
+            if len(words) == len(term.words):
+                parts.append(Some(tuple(words), len(words)).times(1 / len(words)))
+        pieces = [found for part in term.parts if (found := self._slot(part, roles)) is not None]
+        whole = [Best(tuple(parts), TIE)] if parts else []
+        return Some((*whole, *pieces)) if pieces else whole[0] if whole else None
+
+    def _somewhere(self, each: Translation, roles: Sequence[str]) -> Expression | None:
+        """A translation in any field that holds it at all; most are in none, and cost nothing further."""
+        terms = tuple(each.key.split(" "))
+        names = [(text_field(role, self._field_set), WEIGHTS[role]) for role in roles]
+        held = [(name, weight) for name, weight in names if all(self._index.holding(name, term) for term in terms)]
+        found = [Leaf(name, terms, weight * each.weight * self._commonness(name, terms)) for name, weight in held]
+        if TITLE_ROLE in roles and len(roles) > 1 and each.origin == TYPED and self._index.holding(URL_WORDS, each.surface.lower()):
+            found.append(Leaf(URL_WORDS, (each.surface.lower(),), URL_WEIGHT * each.weight))
+        return Some(tuple(found)) if found else None
+
+    def _commonness(self, name: str, terms: Sequence[str]) -> float:
+        """What a score must be multiplied by to be that of an index of this language alone: there `the` is common."""
+        everywhere = here = 0.0
+        for term in terms:
+            holding = self._index.holding(name, term)
+            everywhere += inverse_frequency(self._index.counted, min(holding, self._index.counted))
+            here += inverse_frequency(self._pages, min(holding, self._pages))
+        return here / everywhere if everywhere > 0 else 1.0
+
+    def _highest(self, expression: Expression) -> float:
+        """The best score that there could be, about: that of a page with each word's best translation again and again in all fields."""
+        if isinstance(expression, Leaf):
+            rarity = sum(inverse_frequency(self._index.counted, self._index.holding(expression.field, term)) for term in expression.terms)
+            return expression.weight * (K1 + 1) * rarity
+        if isinstance(expression, Also):
+            return self._highest(expression.wanted)
+        if isinstance(expression, Beginning):
+            return expression.weight
+        each = [self._highest(part) for part in expression.parts]
+        return max(each) if isinstance(expression, Best) else sum(each)
+
+    def _unwanted(self) -> list[Leaf]:
+        body = (text_field(BODY_ROLE, self._field_set), text_field(TITLE_ROLE, self._field_set))
+        return [Leaf(name, tuple(key.split(" "))) for key in self._query.unwanted for name in body]
+
+
+def merged(answers: Sequence[LanguageAnswer]) -> list[tuple[int, Ranked[Address]]]:
+    """All lists as one: (number of the answer, page with a score that compares), the best first."""
+    found = [
+        (number, replace(page, score=page.score / answer.highest if answer.highest else 0.0))
+        for number, answer in enumerate(answers)
+        for page in answer.best
+    ]
+    return sorted(found, key=lambda item: (-item[1].score, item[0], item[1].place))

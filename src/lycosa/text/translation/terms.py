@@ -1,0 +1,85 @@
+"""The terms that translations are kept by: those of the index, and for scripts whose words are several of them the words too.
+
+A key is one term, or several with spaces between them that follow each other in the index: `编 程`. So a translation is looked up in the
+index as it stands, without being analysed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from lycosa.text.analyze import Analyzer, Unit
+from lycosa.text.han import simplified
+from lycosa.text.segmented import PartsAnalyzer, SyllablePairAnalyzer
+
+LONGEST_KEY = 8  # terms
+
+
+class Term(NamedTuple):
+    """A key and how it was written."""
+
+    key: str
+    surface: str
+
+
+def has_parts(analyzer: Analyzer) -> bool:
+    """Whether its words are several terms of the index: Chinese, Japanese, Burmese, Lao, Korean."""
+    return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer)
+
+
+def terms(analyzer: Analyzer, text: str) -> list[Term]:
+    """What a sentence teaches: its words, and the parts of those that have any."""
+    return list(_terms(analyzer, analyzer.units(text)))
+
+
+def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[Term]:
+    parts = has_parts(analyzer)
+    for place, unit in enumerate(units):
+        surface = bare(unit.surface)
+        if len(unit.phrase) == 1:
+            yield Term(unit.phrase[0], surface or unit.phrase[0])
+        else:
+            if parts and len(unit.phrase) <= LONGEST_KEY:
+                yield Term(" ".join(unit.phrase), one_script(analyzer, surface))
+            yield from (Term(term, term) for term in unit.phrase)
+        if unit.word and not parts:  # Vietnamese with its accents; two syllables of Tibetan
+            pair = place + 1 < len(units) and unit.word != unit.phrase[0] and unit.word.startswith(unit.phrase[0])
+            yield Term(unit.word, f"{surface}་{bare(units[place + 1].surface)}" if pair and analyzer.language in ("bo", "dz") else surface)
+
+
+def unit_keys(analyzer: Analyzer, unit: Unit) -> tuple[list[str], list[str]]:
+    """The keys by which a query's word is looked up: those for the whole of it, the best first, then its parts."""
+    if has_parts(analyzer):
+        whole = " ".join(unit.phrase)
+        return [whole], list(unit.phrase) if len(unit.phrase) > 1 else []
+    if len(unit.phrase) > 1:
+        return [], list(unit.phrase)
+    return ([unit.word] if unit.word else []), [unit.phrase[0]]
+
+
+def phrase_key(units: Iterable[Unit]) -> str:
+    """The key of several words that a dictionary has together."""
+    return " ".join(term for unit in units for term in unit.phrase)
+
+
+def written_key(analyzer: Analyzer, text: str) -> str:
+    """The key of a dictionary's word or phrase; "" if it holds no word or too many."""
+    key = phrase_key(analyzer.units(text))
+    return key if 0 < key.count(" ") + 1 <= LONGEST_KEY or (key and " " not in key) else ""
+
+
+def one_script(analyzer: Analyzer, text: str) -> str:
+    return simplified(text) if analyzer.language == "zh" else text
+
+
+def bare(surface: str) -> str:
+    """A word without the signs around it."""
+    start, end = 0, len(surface)
+    while start < end and not surface[start].isalnum():
+        start += 1
+    while end > start and surface[end - 1].isascii() and not surface[end - 1].isalnum():
+        end -= 1
+    while end > start and surface[end - 1] in "。，、；：？！）」』》”’«»„“…–—।،؛؟།་༎":
+        end -= 1
+    return surface[start:end]
