@@ -141,6 +141,38 @@ def pdf(*pages: bytes, title: str = "Of spiders") -> bytes:
     return bytes(out)
 
 
+def compound(streams: Mapping[str, bytes]) -> bytes:
+    """A compound file ([MS-CFB]) with these streams, each of 4,096 bytes or more."""
+    sectors: list[bytes] = []
+    fat: list[int] = []
+
+    def put(data: bytes) -> int:
+        """Append as a chain of sectors; the number of the first."""
+        first, count = len(sectors), -(-len(data) // 512)
+        sectors.extend(data[512 * number : 512 * (number + 1)].ljust(512, b"\0") for number in range(count))
+        fat.extend([*range(first + 1, first + count), 0xFFFFFFFE])
+        return first
+
+    def entry(name: str, kind: int, right: int, child: int, start: int, size: int) -> bytes:
+        written = (name + "\0").encode("utf-16-le")
+        links = struct.pack("<BBIII", kind, 1, 0xFFFFFFFF, right, child)
+        return written.ljust(64, b"\0") + struct.pack("<H", len(written)) + links + bytes(36) + struct.pack("<IQ", start, size)
+
+    none = 0xFFFFFFFF
+    entries = [entry("Root Entry", 5, none, 1, 0xFFFFFFFE, 0)]
+    for number, (name, data) in enumerate(streams.items(), 1):
+        assert len(data) >= 4096
+        entries.append(entry(name, 2, number + 1 if number < len(streams) else none, none, put(data), len(data)))
+    directory = put(b"".join(entries).ljust(-(-len(entries) // 4) * 512, b"\0"))
+    table = len(sectors)
+    fat.append(0xFFFFFFFD)
+    assert len(fat) <= 128
+    sectors.append(struct.pack("<128I", *fat, *[none] * (128 - len(fat))))
+    head = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
+    head += struct.pack("<IIIIIIIII", 0, 1, directory, 0, 4096, 0xFFFFFFFE, 0, 0xFFFFFFFE, 0)
+    return head + struct.pack("<109I", table, *[none] * 108) + b"".join(sectors)
+
+
 def png(**chunks: bytes) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I4s", len(data), kind) + data + struct.pack(">I", zlib.crc32(kind + data))

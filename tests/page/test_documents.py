@@ -8,7 +8,7 @@ from lycosa.core.records import Page
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.documents.sink import MAX_TEXT
-from tests.page.made import MADE, RTF, W, docx, pdf, png, zipped
+from tests.page.made import MADE, RTF, W, compound, docx, pdf, png, zipped
 
 
 def read(payload: bytes) -> Page:
@@ -110,3 +110,12 @@ def test_pdf_whose_pages_are_their_own_parents() -> None:
 def test_an_office_file_that_broke_off_is_broken() -> None:
     whole = docx()
     assert read(whole[: len(whole) - 200]).faults == ["document_broken"]
+
+
+def test_a_presentation_of_powerpoint_95_says_its_outline() -> None:
+    """Its records are not published; beside them it keeps its text. A file that is of both forms is read in the later one."""
+    outline = "Wolf spiders\r\rThey hunt at night, d’accord.\r".encode("cp1252").ljust(4_096, b"\r")
+    old = compound({"PowerPoint Document": bytes(4_096), "Text_Content": outline})
+    assert kind_of(old) is Kind.PPT
+    page = parse_document(old, Kind.PPT, url="http://h/a.ppt")
+    assert (page.text, page.faults) == ("Wolf spiders\nThey hunt at night, d’accord.", [])

@@ -29,6 +29,8 @@ _TEXT_HEADER = 0x0F9F
 _HYPERLINK_ADDRESS = 1  # instance of the CString in an ExHyperlink that is its target
 _MASTER_TYPES = frozenset({0x03F8, 0x0FC9})  # MainMaster, Handout: prompts such as "Click to edit"
 _CRYPT = 0x2F14
+_OUTLINE_95 = "Text_Content"
+_BESIDE_95 = "PP97_DUALSTORAGE/PowerPoint Document"  # a file for both: the later form, whole
 _MAX_RECORDS = 2_000_000
 
 
@@ -158,7 +160,8 @@ def _without_fields(line: str, sink: Sink) -> str:
 
 
 def read_ppt(payload: bytes, sink: Sink) -> None:
-    """A presentation: the text of slides and notes, and its links.
+    """A presentation: the text of slides and notes, and its links. Of PowerPoint 95, whose records nobody has published, the copy of
+    its text that it keeps beside them.
 
     Raises:
         Encrypted: it asks for a password.
@@ -169,9 +172,13 @@ def read_ppt(payload: bytes, sink: Sink) -> None:
         compound.describe(sink)
     except (ValueError, IndexError, struct.error, OSError, TypeError, KeyError):
         sink.found.faults.append(FAULT_BROKEN)
-    data = compound.read("PowerPoint Document")
+    data = compound.read(_BESIDE_95) or compound.read("PowerPoint Document")
     if not data:
         raise Broken("no PowerPoint Document stream")
+    outline = compound.read(_OUTLINE_95)
+    if outline and not compound.read(_BESIDE_95):
+        _put_text(outline.decode("cp1252", "replace"), sink)
+        return
     heading = False
     seen: set[bytes] = set()
     for kind, instance, body in _records(data):
