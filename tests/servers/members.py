@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Protocol, TypeVar
 from urllib.parse import parse_qs
 
 USER, PASSWORD = "wolf", "spider"
@@ -90,9 +91,23 @@ class Members:
         return 200, [("Content-Type", "text/html"), *(headers or [])], _PAGE.format(title=title, text=f"Words of {title}.", links=anchors)
 
 
+class Answering(Protocol):
+    """A site that answers requests by itself."""
+
+    port: int
+    asked: list[Asked]
+
+    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+        """(status, headers, text)."""
+        ...
+
+
+Site = TypeVar("Site", bound=Answering)
+
+
 @contextmanager
-def members(site: Members) -> Iterator[Members]:
-    """Serve the site on loopback."""
+def members(site: Site) -> Iterator[Site]:
+    """Serve a site on loopback."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -27,6 +27,7 @@ from lycosa.crawl.territory import HeldTables, Territory
 from lycosa.crawl.understand import Reader
 from lycosa.crawl.walk import find_again
 from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.fetch.browser_process import find_browser
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
@@ -193,6 +194,8 @@ def open_session(
     for job in jobs:
         settings[job.collection.name] = {**job.collection.model_dump(mode="json"), "seeds": list(job.seeds)}
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
+    if any(job.collection.render != "never" for job in jobs):
+        find_browser(config.crawl.browser)
     require_secrets((job.collection for job in jobs), os.environ)
     every_seed = [normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)]
     fetching = fetcher or CurlFetcher(fetching_of(every_seed, config.fetch), AddressGuard(named_pair(seed) for seed in every_seed), clock)

@@ -49,19 +49,24 @@ def read_exchanges(
     filename = relative_path
     answer: Record | None = None
     request: Record | None = None
+    rendered: Record | None = None
     for record in read_records(path, on_damage=on_damage):
         kind = record.type
         if kind in ("response", "revisit", "resource"):
-            answer, request = record, None
+            answer, request, rendered = record, None, None
         elif kind == "request":
             request = record
+        elif kind == "conversion":
+            rendered = record
         elif kind == "metadata" and metadata.is_ours(record.headers.get("content-type", ""), record.block):
             about = record.id("warc-refers-to")
             if answer is not None and answer.id() != about:
                 answer = None
             if request is not None and request.id("warc-concurrent-to") != about:
                 request = None
-            stored = _assemble(path, record, answer, request)
+            if rendered is not None and rendered.id("warc-refers-to") != about:
+                rendered = None
+            stored = _assemble(path, record, answer, request, rendered)
             if stored is not None:
                 place = record if answer is None else answer
                 visit = stored.visit
@@ -70,7 +75,7 @@ def read_exchanges(
                 visit.warc_offset = place.offset
                 visit.warc_length = place.length
                 yield stored
-            answer = request = None
+            answer = request = rendered = None
         elif kind == "warcinfo" and filename is None:
             filename = record.headers.get("warc-filename")
 
@@ -105,7 +110,7 @@ def read_group(file: RecordFile, offset: int) -> list[Record]:
     first = records[0].id()
     while records[-1].type != "metadata":
         records.append(file.read(records[-1].offset + records[-1].length))
-        if records[-1].id("warc-concurrent-to") != first:
+        if first not in (records[-1].id("warc-concurrent-to"), records[-1].id("warc-refers-to")):  # a conversion refers, and no more
             raise ArchiveError(f"{file.path}: the exchange at offset {offset} has no metadata record; run `lycosa check`")
     return records
 
@@ -116,11 +121,25 @@ def split_head(block: bytes) -> tuple[bytes, bytes]:
     return (block, b"") if end < 0 else (block[: end + 4], block[end + 4 :])
 
 
-def _assemble(path: str | Path, record: Record, answer: Record | None, request: Record | None) -> StoredExchange | None:
+def read_rendered(path: str | Path, offset: int) -> bytes:
+    """The document that a browser made of an answer, whose record ends at `offset`; b"" if no such record follows.
+
+    Raises:
+        ArchiveError: what lies there is damaged.
+    """
+    with RecordFile(path) as file:
+        record = file.read(offset)
+    return record.block if record.type == "conversion" else b""
+
+
+def _assemble(
+    path: str | Path, record: Record, answer: Record | None, request: Record | None, rendered: Record | None
+) -> StoredExchange | None:
     head, body = (b"", b"") if answer is None else (b"", answer.block) if answer.type == "resource" else split_head(answer.block)
     understood = _decode(path, record, b"" if request is None else request.block, head, body)
-    if understood.records != 1 + (answer is not None) + (request is not None):
+    if understood.records != 1 + (answer is not None) + (request is not None) + (rendered is not None):
         return None  # one of its records was lost to damage
+    understood.exchange.rendered = b"" if rendered is None else rendered.block
     return StoredExchange(understood.exchange, understood.visit, understood.revisit_of)
 
 

@@ -25,6 +25,9 @@ CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-for
 PROFILE_IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 PROFILE_NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 
+RENDERED_TYPE = "text/html; charset=utf-8"
+"""Of a `conversion` record: the document as it stood in a browser."""
+
 RECORD_LIMIT_BYTES = 1 << 30
 """Largest block of one record, written or read: both sides hold a record in memory."""
 

@@ -21,6 +21,7 @@ from lycosa.archive.record import (
     PROFILE_IDENTICAL,
     PROFILE_NOT_MODIFIED,
     RECORD_LIMIT_BYTES,
+    RENDERED_TYPE,
     archived_request_head,
     archived_response_head,
     field_value,
@@ -159,6 +160,8 @@ class WarcWriter:
             status_line = _replaced_line(exchange.response_head, head)
             record_type = "response" if revisit_of is None else "revisit"
             parts.append(_response(record_id, capture, exchange, visit.digest, head, revisit_of))
+            if exchange.rendered:
+                parts.append(_conversion(self._new_id(), record_id, about, exchange.rendered))
 
         request_head = archived_request_head(exchange.request_head) if head is not None else None
         request_line = ""
@@ -281,6 +284,15 @@ def _of_payload(exchange: Exchange, revisit_of: RevisitTarget | None) -> str:
             f"WARC-Refers-To-Target-URI: {field_value(revisit_of.url)}\r\nWARC-Refers-To-Date: {warc_date(revisit_of.fetched_at)}\r\n"
         )
     return fields
+
+
+def _conversion(own_id: str, record_id: str, about: str, rendered: bytes) -> bytes:
+    """The document that a browser made of a response (WARC/1.1 section 6.7), right behind it."""
+    fields = (
+        f"WARC-Type: conversion\r\nWARC-Record-ID: <{own_id}>\r\n{about}WARC-Refers-To: <{record_id}>\r\n"
+        f"WARC-Block-Digest: {sha1_digest(rendered)}\r\nContent-Type: {RENDERED_TYPE}\r\n"
+    )
+    return gzip_record(fields, b"", rendered, store_body=False)
 
 
 def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:

@@ -384,8 +384,8 @@ class Collection(_Section):
     )
     render_hosts: tuple[str, ...] = Field(
         (),
-        description="Hosts, with all below them, that a page being rendered may load scripts and data from, besides its own registrable "
-        "domain and what the scope takes.",
+        description="Hosts, with all below them, that a page being rendered may load scripts and data from, besides those of its own "
+        "registrable domain.",
     )
 
 

@@ -127,9 +127,10 @@ class Absorber:
         if aside is not None:
             self._no_longer_aside(aside, task)
 
-    def set_aside(self, exchange: Exchange, task: Task) -> Callable[[], bytes] | None:
+    def set_aside(self, exchange: Exchange, task: Task, *, to_render: bool = False) -> Callable[[], bytes] | None:
         """Archive a document that will be read beside the crawl, and book the fetch on its host; it is absorbed when it is read. Gives
-        a way to its body. None, and nothing is done: there is nothing to read in it, so it is to be absorbed now.
+        a way to its body. None, and nothing is done: there is nothing to read in it, so it is to be absorbed now. A page `to_render` may
+        say something else though its bytes are the same, and what it loads needs its host.
         """
         ledger = self.ledger
         headers = parse_head(exchange.response_head)
@@ -137,12 +138,12 @@ class Absorber:
         if verdict.outcome is not Outcome.PAGE or not task.rows:
             return None
         known = _revisit(exchange, verdict, task.rows)
-        if known is not None and all(row.record_id and row.digest == known.digest for row in task.rows):
+        if not to_render and known is not None and all(row.record_id and row.digest == known.digest for row in task.rows):
             return None
         visit = build_visit(exchange, headers, task.identity, task.rows[0].collection, task.rows[0], task.attempt)
         ledger.unread.archive(exchange, visit)
         key = task.identity.host_key
-        booked = self._unread[key] < _UNREAD_A_HOST
+        booked = to_render or self._unread[key] < _UNREAD_A_HOST
         self._aside[id(exchange)] = _Aside(visit.record_id, booked)
         self._unread[key] += 1
         for row in task.rows:
@@ -478,7 +479,7 @@ class Absorber:
 def _revisit(exchange: Exchange, verdict: Verdict, rows: tuple[UrlRow, ...]) -> RevisitTarget | None:
     """The earlier capture of this URL whose payload the answer is, by status 304 or by its digest; None: it is another."""
     for row in rows:
-        if not row.record_id:
+        if not row.record_id or exchange.rendered:
             continue
         if exchange.status == 304 or (
             verdict.outcome is Outcome.PAGE and not exchange.error and not exchange.truncated and payload_digest(exchange) == row.digest

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import polars as pl
 import polars.selectors as cs
 
-from lycosa.archive.reader import read_response
+from lycosa.archive.reader import read_rendered, read_response
 from lycosa.core.records import Exchange, Page, UrlState, Visit
-from lycosa.crawl.understand import Reader
+from lycosa.crawl.understand import FAULT_RENDERED, Reader
 from lycosa.fetch.decode import parse_head
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
@@ -133,12 +133,15 @@ def _visit(row: dict[str, object]) -> Visit:
 
 
 def _read(row: dict[str, object], reader: Reader, locate: Callable[[str], str]) -> Page | None:
-    response = read_response(locate(str(row["warc_file"])), int(str(row["warc_offset"])), int(str(row["warc_length"])))
+    path, offset, length = locate(str(row["warc_file"])), int(str(row["warc_offset"])), int(str(row["warc_length"]))
+    response = read_response(path, offset, length)
     if not response.head:
         return None
+    was_rendered = FAULT_RENDERED in row["faults"]  # type: ignore[operator]
     exchange = Exchange(
         str(row["url"]), str(row["kind"]), int(str(row["fetched_at"])), 0, response_head=response.head, body=response.body,
         status=response.status, truncated="" if row["truncated"] == "decoded" else str(row["truncated"]),
+        rendered=read_rendered(path, offset + length) if was_rendered else b"",
     )  # fmt: skip
     return reader(exchange, parse_head(response.head)).page
 

@@ -9,10 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from lycosa.archive.record import RENDERED_TYPE
 from lycosa.core.records import Exchange, Link, Page
 from lycosa.fetch.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.parse import parse_page, understands
+
+
+FAULT_RENDERED = "rendered"
+"""In `pages.faults`: the page was read as it stood in a browser after its scripts had run."""
 
 
 @dataclass(slots=True)
@@ -53,6 +58,10 @@ class Reader:
     def __call__(self, exchange: Exchange, headers: Headers) -> Understood:
         if exchange.truncated == "unspecified":
             return Understood(None)  # the transfer was ended for its media type
+        if exchange.rendered:
+            page = self._parse(exchange, headers, exchange.rendered, RENDERED_TYPE)
+            page.faults.append(FAULT_RENDERED)
+            return Understood(page)
         decoded = decode_with(exchange, headers, self.max_decoded)
         content_type = headers.get("content-type") or ""
         if decoded.error and not decoded.payload:
@@ -61,16 +70,19 @@ class Reader:
             return self.documents.read(exchange)
         if not understands(content_type, decoded.payload):
             return Understood(None, decoded.error, decoded.truncated)
-        page = parse_page(
-            decoded.payload,
+        page = self._parse(exchange, headers, decoded.payload, content_type)
+        if decoded.error:
+            page.faults.append(decoded.error)
+        if decoded.truncated or exchange.truncated:
+            page.faults.append("truncated")
+        return Understood(page, "", decoded.truncated)
+
+    def _parse(self, exchange: Exchange, headers: Headers, payload: bytes, content_type: str) -> Page:
+        return parse_page(
+            payload,
             url=exchange.url,
             content_type=content_type,
             link_headers=headers.get_all("link"),
             x_robots_tag=headers.get_all("x-robots-tag"),
             product_token=self.product_token,
         )
-        if decoded.error:
-            page.faults.append(decoded.error)
-        if decoded.truncated or exchange.truncated:
-            page.faults.append("truncated")
-        return Understood(page, "", decoded.truncated)

@@ -26,6 +26,7 @@ from lycosa.crawl.logins import Login, LoginDesk
 from lycosa.crawl.manners import Manners
 from lycosa.crawl.membership import Answer, Lease
 from lycosa.crawl.progress import Progress
+from lycosa.crawl.rendering import RenderFetcher, Renders
 from lycosa.crawl.standing import Standing, waiting_by_partition
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.domain_clock import BUSY
@@ -89,7 +90,13 @@ class Worker:
         self.frontier = ledger.frontier
         self._config = config
         self._documents = self.absorber.documents
-        self._fetcher = DocumentFetcher(fetcher, self._documents, self._set_aside)
+        documents = DocumentFetcher(fetcher, self._documents, self._set_aside)
+        self._renders: Renders | None = None
+        self._fetcher: DocumentFetcher | RenderFetcher = documents
+        if any(each.collection.render != "never" for each in ledger.assignments.values()):
+            self._renders = Renders(ledger, config, self.absorber.understand, self._set_page_aside, self._look_again)
+            self._fetcher = RenderFetcher(documents, self._renders)
+        self._heard: set[int] = set()  # exchanges that are set aside, by their ids: what they say to us was taken in
         self.clock = clock
         collections = {name: each.collection for name, each in ledger.assignments.items()}
         self._manners = Manners(collections, ledger.domains, clock, os.environ)
@@ -277,7 +284,7 @@ class Worker:
         room = self._start_urgent(now, free)
         moved = room < free
         refilled = False
-        while room > 0 and not self._full() and self._may_fetch():
+        while room > 0 and not self._full() and self._may_fetch() and not (self._renders is not None and self._renders.full):
             self._closed = frozenset(
                 name
                 for name, each in self.ledger.assignments.items()
@@ -437,7 +444,11 @@ class Worker:
             if any(self.ledger.assignments[row.collection].collection.requisites for row in task.rows):
                 patterns += REQUISITE_TYPES
             unwanted = partial(_unwanted, patterns)
-        fields = conditions(task.rows)
+        fields = () if self._renders is not None and self._renders.expects(task) else conditions(task.rows)
+        if task.kind is VisitKind.REQUISITE:
+            fields = (("Accept", "*/*"),)
+            if url_origin(task.referrer) != task.origin:
+                fields += (("Origin", url_origin(task.referrer)),)
         if not self._manners.plain:
             if task.kind is VisitKind.ROBOTS:
                 fields = self._manners.robots_fields(task.identity.url)
@@ -484,7 +495,18 @@ class Worker:
     def _set_aside(self, exchange: Exchange) -> Callable[[], bytes] | None:
         """A document has come: archive it. It comes again, to `_finish`, when it is read."""
         assert isinstance(exchange.token, Task)
-        return self.absorber.set_aside(exchange, exchange.token)
+        self._hear(exchange, exchange.token)
+        return None if exchange.error else self.absorber.set_aside(exchange, exchange.token)
+
+    def _set_page_aside(self, exchange: Exchange) -> bool:
+        """The same for a page that is to be rendered."""
+        assert isinstance(exchange.token, Task)
+        self._hear(exchange, exchange.token)
+        return not exchange.error and self.absorber.set_aside(exchange, exchange.token, to_render=True) is not None
+
+    def _look_again(self) -> None:
+        """Something urgent came, or went, beside the turn of the loop."""
+        self._urgent_at = 0
 
     def _finish(self, exchange: Exchange) -> None:
         task = exchange.token
@@ -492,8 +514,8 @@ class Worker:
         if exchange.error == FetchError.INTERRUPTED:
             self.ledger.give_back(task, self.clock.monotonic_ms())
         else:
-            if not self._manners.plain:
-                self._hear(exchange, task)
+            self._hear(exchange, task)
+            self._heard.discard(id(exchange))
             self.absorber.absorb(exchange, task)
             if task.kind is VisitKind.LOGIN:
                 self._go_on(exchange, task)
@@ -504,8 +526,9 @@ class Worker:
 
     def _hear(self, exchange: Exchange, task: Task) -> None:
         """Take what an answer says to the collection that asked: cookies, and whether it is logged in."""
-        if task.kind is VisitKind.ROBOTS:
+        if self._manners.plain or task.kind is VisitKind.ROBOTS or id(exchange) in self._heard:
             return
+        self._heard.add(id(exchange))
         self._manners.received(exchange, task.rows[0].collection if task.rows else task.collection)
         if task.rows:
             self._logins.notice(exchange, task.rows)

@@ -1,0 +1,423 @@
+"""Rendering pages: a page's answer goes into Chromium, what its scripts ask for is given or refused by the caller, its document comes out.
+
+`Browser` does as many at once as it may; `pump` is to be called every few milliseconds while it is `busy`. Each page has a context of its
+own: no cookie, storage or cache is common to two. A page that does not end, eats memory, opens windows or brings a process down costs
+itself: its job ends with an error. Where one of several brought the browser down, each is tried once more by itself.
+
+After the load event, and once nothing is being loaded, `SKIP_MS` of the page's timers are run through at once (Chromium's virtual time).
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+
+from lycosa.fetch.browser_process import BrowserProcess, Message
+
+SKIP_MS = 5_000
+_QUIET_MS = 100  # nothing is asked for so long before the timers are run
+_SKIP_BY_MS = 2_000  # a page that has no end of timers is taken as it is then
+_PAGES_A_PROCESS = 200
+_MEMORY_EVERY_MS = 500
+_START_MS = 20_000  # the browser itself may take so long to begin
+_LONGEST_GAP_MS = 200  # between two calls of ours; what is beyond is no page's fault
+_TIMES_IN_ALL = 10  # waiting for the network included, a page may take so many times `page_ms`
+_MOST_DIALOGS = 20
+_STARVATION = 1_000  # tasks that may run at one moment of virtual time
+_LOADED = frozenset(("Script", "XHR", "Fetch"))
+_ESCAPED = 6  # bytes of JSON that a character may take
+
+
+@dataclass(slots=True, frozen=True)
+class BrowserLimits:
+    """Of one page: time in the browser, requests, bytes loaded or grown to. Of the browser: pages at once, memory."""
+
+    pages: int
+    page_ms: int
+    requests: int
+    bytes: int
+    memory: int
+
+
+@dataclass(slots=True)
+class RenderJob:
+    """One page. `head` are the fields of its answer that a browser is to see. When it is done, `html` holds the document, or `error`
+    why there is none: `timeout`, `memory`, `too_large`, `crashed`, `left`, `failed`."""
+
+    url: str
+    status: int
+    head: list[tuple[str, str]]
+    payload: bytes
+    user_agent: str
+    language: str = ""
+    html: bytes = b""
+    error: str = ""
+    token: object = None
+    alone: bool = False  # it was there when the browser went down
+    requests: int = 0
+    loaded: int = 0
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A script or a piece of data that a page asks for by GET; to be answered by `Browser.give` or `Browser.refuse`."""
+
+    job: RenderJob
+    url: str
+    kind: str  # Chromium's resource type
+    request_id: str
+    headers: dict[str, str]
+
+
+_Then = Callable[[Message], None]
+
+
+@dataclass(slots=True)
+class _Page:
+    job: RenderJob
+    began: int
+    context: str = ""
+    target: str = ""
+    session: str = ""
+    pending: set[str] = field(default_factory=set)  # requests that the caller has not answered
+    spent: int = 0  # ms without any pending
+    quiet_at: int = 0
+    loaded: bool = False
+    skipping_at: int = 0
+    taking: bool = False
+    served: bool = False
+    dialogs: int = 0
+
+
+class Browser:
+    """Renders pages in one Chromium, which is started when there is something to do. Not thread-safe."""
+
+    def __init__(self, program: str, limits: BrowserLimits) -> None:
+        self._program = program
+        self._limits = limits
+        self._process: BrowserProcess | None = None
+        self._ids = count(1)
+        self._then: dict[int, _Then] = {}
+        self._waiting: deque[RenderJob] = deque()
+        self._pages: list[_Page] = []
+        self._by_session: dict[str, _Page] = {}
+        self._wanted: list[Wanted] = []
+        self._done: list[RenderJob] = []
+        self._rendered = 0
+        self._ready = False
+        self._started_at = 0
+        self._looked_at = 0
+        self._last = 0
+        self.starts = 0
+
+    @property
+    def pending(self) -> int:
+        """Jobs that were begun and not handed back."""
+        return len(self._waiting) + len(self._pages) + len(self._done)
+
+    @property
+    def waiting(self) -> int:
+        """Those of them that no page is open for."""
+        return len(self._waiting)
+
+    def begin(self, job: RenderJob) -> None:
+        """Render a page; it comes back from `pump`."""
+        self._waiting.append(job)
+
+    def pump(self) -> tuple[list[Wanted], list[RenderJob]]:
+        """Let pages go on: what they ask for now, and those that are done. Never waits."""
+        now = _now_ms()
+        since, self._last = now - self._last if self._last else 0, now
+        self._open_pages(now)
+        process = self._process
+        if process is not None:
+            for message in process.receive():
+                self._take(message, now)
+            self._watch(now, since)
+            if process.broken and self._process is process:
+                self._died("crashed")
+        wanted, self._wanted = self._wanted, []
+        done, self._done = self._done, []
+        return wanted, done
+
+    def give(self, wanted: Wanted, status: int, head: list[tuple[str, str]], payload: bytes) -> None:
+        """Hand in what a page asked for. More than it may load ends it."""
+        page = self._page_of(wanted.job)
+        if page is None:
+            return
+        wanted.job.loaded += len(payload)
+        if wanted.job.loaded > self._limits.bytes:
+            self._end(page, "too_large")
+            return
+        self._answered(page, wanted.request_id)
+        self._fulfil(page, wanted.request_id, status, head, payload)
+
+    def refuse(self, wanted: Wanted) -> None:
+        """Say that what a page asked for is not to be had."""
+        page = self._page_of(wanted.job)
+        if page is not None:
+            self._answered(page, wanted.request_id)
+            self._fail(page, wanted.request_id)
+
+    def stop(self) -> list[RenderJob]:
+        """End everything; the jobs that were not done."""
+        left = [*self._waiting, *(page.job for page in self._pages), *self._done]
+        self._waiting.clear()
+        self._done = []
+        self._forget_pages()
+        self.close()
+        return left
+
+    def close(self) -> None:
+        """End the browser. A later job starts another one."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+        self._rendered = 0
+        self._forget_pages()
+
+    # -- pages --------------------------------------------------------------------------------------------------------
+
+    def _open_pages(self, now: int) -> None:
+        if self._rendered >= _PAGES_A_PROCESS and not self._pages:
+            self.close()
+        full = self._rendered >= _PAGES_A_PROCESS
+        while self._waiting and len(self._pages) < self._limits.pages and not full and not any(page.job.alone for page in self._pages):
+            if self._waiting[0].alone and self._pages:
+                break
+            if self._process is None:
+                self._start(now)
+            job = self._waiting.popleft()
+            self._rendered += 1
+            full = self._rendered >= _PAGES_A_PROCESS
+            page = _Page(job, now)
+            self._pages.append(page)
+            self._call("Target.createBrowserContext", {"disposeOnDetach": True}, then=partial(self._context, page))
+
+    def _start(self, now: int) -> None:
+        self._process = BrowserProcess(self._program, largest_message=_ESCAPED * self._limits.bytes + 2**20)
+        self._rendered, self._ready, self._started_at, self._looked_at = 0, False, now, now
+        self.starts += 1
+        self._call("Target.setDiscoverTargets", {"discover": True, "filter": [{"type": "page"}]}, then=self._is_ready)
+
+    def _is_ready(self, _: Message) -> None:
+        self._ready = True
+
+    def _context(self, page: _Page, result: Message) -> None:
+        if page not in self._pages:
+            return
+        page.context = str(result.get("browserContextId", ""))
+        self._call("Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": page.context})
+        parameters = {"url": "about:blank", "browserContextId": page.context}
+        self._call("Target.createTarget", parameters, then=partial(self._created, page))
+
+    def _created(self, page: _Page, result: Message) -> None:
+        page.target = str(result.get("targetId", ""))
+        self._call("Target.attachToTarget", {"targetId": page.target, "flatten": True}, then=partial(self._attached, page))
+
+    def _attached(self, page: _Page, result: Message) -> None:
+        if page not in self._pages:
+            return
+        page.session = str(result.get("sessionId", ""))
+        self._by_session[page.session] = page
+        job = page.job
+        agent = {"userAgent": job.user_agent, **({"acceptLanguage": job.language} if job.language else {})}
+        self._call("Inspector.enable", session=page.session)
+        self._call("Emulation.setUserAgentOverride", agent, session=page.session)
+        self._call("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, session=page.session)
+        # Its process may still be busy with about:blank: what comes before it has taken this in would be missed.
+        self._call("Page.enable", session=page.session, then=partial(self._navigate, page))
+
+    def _navigate(self, page: _Page, _: Message) -> None:
+        if page in self._pages:
+            self._call("Page.navigate", {"url": page.job.url}, session=page.session)
+
+    # -- what the browser says ----------------------------------------------------------------------------------------
+
+    def _take(self, message: Message, now: int) -> None:
+        number = message.get("id")
+        if number is not None:
+            then = self._then.pop(number, None)
+            if then is not None:
+                then(message.get("result") or {})
+            return
+        method, parameters = message.get("method"), message.get("params") or {}
+        page = self._by_session.get(message.get("sessionId", ""))
+        if page is not None:
+            self._take_event(page, str(method), parameters, now)
+        elif method == "Target.targetCreated":
+            info = parameters.get("targetInfo", {})
+            mine = {page.target for page in self._pages}
+            if info.get("openerId") in mine and info.get("targetId") not in mine:
+                self._call("Target.closeTarget", {"targetId": info["targetId"]})  # a window that a page opened
+        elif method == "Target.targetCrashed":
+            for page in [page for page in self._pages if page.target == parameters.get("targetId")]:
+                self._end(page, "crashed")
+
+    def _take_event(self, page: _Page, method: str, parameters: Message, now: int) -> None:
+        if method == "Fetch.requestPaused":
+            self._paused(page, parameters, now)
+        elif method == "Page.loadEventFired":
+            page.loaded, page.quiet_at = True, now
+        elif method == "Page.frameStoppedLoading" and page.served and parameters.get("frameId") == page.target and not page.loaded:
+            page.loaded, page.quiet_at = True, now  # without a load event: it wanted to go elsewhere
+        elif method == "Page.javascriptDialogOpening":
+            page.dialogs += 1
+            if page.dialogs > _MOST_DIALOGS:
+                self._end(page, "failed")
+            else:
+                self._call("Page.handleJavaScriptDialog", {"accept": False}, session=page.session)
+        elif method == "Emulation.virtualTimeBudgetExpired":
+            self._take_document(page)
+        elif method == "Inspector.targetCrashed":
+            self._end(page, "crashed")
+
+    def _paused(self, page: _Page, parameters: Message, now: int) -> None:
+        request, identity = parameters["request"], str(parameters["requestId"])
+        url, kind, job = str(request["url"]), str(parameters.get("resourceType", "")), page.job
+        if kind == "Document":
+            if not page.served and url == job.url:
+                page.served = True
+                self._fulfil(page, identity, job.status, job.head, job.payload)
+            else:
+                self._fail(page, identity, "Aborted")  # frames are pages of their own; where a script leads is not followed
+            return
+        if kind == "Stylesheet":
+            self._fulfil(page, identity, 200, [("Content-Type", "text/css")], b"")  # it changes no text
+            return
+        if kind not in _LOADED or request.get("method") != "GET" or not url.startswith(("http://", "https://")):
+            self._fail(page, identity)
+            return
+        if job.requests >= self._limits.requests:
+            self._fail(page, identity)
+            return
+        job.requests += 1
+        page.pending.add(identity)
+        page.quiet_at = now
+        self._wanted.append(Wanted(job, url.partition("#")[0], kind, identity, dict(request.get("headers", {}))))
+
+    # -- time and memory ----------------------------------------------------------------------------------------------
+
+    def _watch(self, now: int, since: int) -> None:
+        process = self._process
+        if process is None:
+            return
+        if not self._ready:
+            if now - self._started_at > _START_MS:
+                self._died("failed")
+            return
+        for page in list(self._pages):
+            if not page.pending:
+                page.spent += min(since, _LONGEST_GAP_MS)
+            if page.spent > self._limits.page_ms or now - page.began > _TIMES_IN_ALL * self._limits.page_ms:
+                self._end(page, "timeout")
+                self._rendered = _PAGES_A_PROCESS  # its process may go on for ever: the browser ends with the other pages
+            elif page.skipping_at:
+                if not page.taking and not page.pending and now - page.skipping_at > _SKIP_BY_MS:
+                    self._take_document(page)
+            elif page.loaded and not page.pending and now - page.quiet_at > _QUIET_MS:
+                page.skipping_at = now
+                parameters = {
+                    "policy": "pauseIfNetworkFetchesPending",
+                    "budget": SKIP_MS,
+                    "maxVirtualTimeTaskStarvationCount": _STARVATION,
+                }
+                self._call("Emulation.setVirtualTimePolicy", parameters, session=page.session)
+        if now - self._looked_at > _MEMORY_EVERY_MS:
+            self._looked_at = now
+            if process.memory() > self._limits.memory:
+                self._died("memory")
+
+    def _died(self, why: str) -> None:
+        """The browser is gone, or has to go. Who did it is found out by trying each page once more, by itself."""
+        suspects = [page.job for page in self._pages]
+        self.close()
+        for job in suspects:
+            if job.alone or len(suspects) == 1:
+                job.error = why
+                self._done.append(job)
+            else:
+                job.alone, job.requests, job.loaded = True, 0, 0
+                self._waiting.append(job)
+
+    # -- the document -------------------------------------------------------------------------------------------------
+
+    def _take_document(self, page: _Page) -> None:
+        if page.taking or page not in self._pages:
+            return
+        page.taking = True
+        self._call("DOM.getDocument", {"depth": 0}, session=page.session, then=partial(self._document, page))
+
+    def _document(self, page: _Page, result: Message) -> None:
+        root = result.get("root") or {}
+        if _origin(str(root.get("documentURL", ""))) != _origin(page.job.url):
+            self._end(page, "left")
+            return
+        parameters = {"nodeId": root.get("nodeId")}
+        self._call("DOM.getOuterHTML", parameters, session=page.session, then=partial(self._markup, page))
+
+    def _markup(self, page: _Page, result: Message) -> None:
+        html = str(result.get("outerHTML", "")).encode("utf-8", "replace")
+        page.job.html = html if len(html) <= self._limits.bytes else b""
+        self._end(page, "" if page.job.html else "too_large" if html else "failed")
+
+    def _end(self, page: _Page, error: str) -> None:
+        if page not in self._pages:
+            return
+        self._pages.remove(page)
+        self._by_session.pop(page.session, None)
+        if page.context:
+            self._call("Target.disposeBrowserContext", {"browserContextId": page.context})
+        page.job.error = error
+        self._done.append(page.job)
+
+    # -- saying things ------------------------------------------------------------------------------------------------
+
+    def _fulfil(self, page: _Page, request_id: str, status: int, head: list[tuple[str, str]], payload: bytes) -> None:
+        parameters = {
+            "requestId": request_id,
+            "responseCode": status,
+            "responseHeaders": [{"name": name, "value": value} for name, value in head],
+            "body": b64encode(payload).decode("ascii"),
+        }
+        self._call("Fetch.fulfillRequest", parameters, session=page.session)
+
+    def _fail(self, page: _Page, request_id: str, reason: str = "BlockedByClient") -> None:
+        self._call("Fetch.failRequest", {"requestId": request_id, "errorReason": reason}, session=page.session)
+
+    def _answered(self, page: _Page, request_id: str) -> None:
+        page.pending.discard(request_id)
+        page.quiet_at = _now_ms()
+
+    def _call(self, method: str, parameters: Message | None = None, *, session: str = "", then: _Then | None = None) -> None:
+        if self._process is None:
+            return
+        number = next(self._ids)
+        if then is not None:
+            self._then[number] = then
+        message: Message = {"id": number, "method": method, "params": parameters or {}}
+        if session:
+            message["sessionId"] = session
+        self._process.send(message)
+
+    def _page_of(self, job: RenderJob) -> _Page | None:
+        return next((page for page in self._pages if page.job is job), None)
+
+    def _forget_pages(self) -> None:
+        self._pages = []
+        self._by_session = {}
+        self._then = {}
+        self._wanted = []
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _origin(url: str) -> str:
+    return "/".join(url.split("/", 3)[:3])

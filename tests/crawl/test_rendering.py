@@ -1,0 +1,223 @@
+"""Crawls of sites whose text and links come by script, with a real Chromium."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.reparsing import reparse_workspace
+from lycosa.archive.reader import read_exchanges
+from lycosa.core.config import Config
+from lycosa.core.records import Link, Page
+from lycosa.crawl.render_learning import FIRST_SAMPLES, Plan, RenderLearner, gains
+from lycosa.store.check import verify
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import Crawled, RunCrawl
+from tests.crawl.sessions import LaterClock, collection, work
+from tests.servers.members import Asked, members
+from tests.servers.system import require_program
+
+WORDS = "The wolf spider hunts on the ground and carries her young on her back through the whole of the summer. " * 4
+
+
+@dataclass
+class Scripted:
+    """`/` is a shell; the script at `/app.js` asks `/api/N.json` for its words and links. `/plain/N` need no script, and have one."""
+
+    pages: int = 3
+    robots: str = ""
+    elsewhere: str = ""
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+
+    def url(self, path: str = "/") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def paths(self) -> list[str]:
+        return [each.path for each in self.asked]
+
+    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+        path = asked.path
+        if path == "/robots.txt":
+            return (200, [("Content-Type", "text/plain")], self.robots) if self.robots else (404, [], "")
+        if path == "/app.js":
+            return 200, [("Content-Type", "text/javascript")], _APP
+        if path.startswith("/api/"):
+            number = int(path.removeprefix("/api/").removesuffix(".json"))
+            links = [f"/app/{following}" for following in range(1, self.pages)] if number == 0 else []
+            links_text = ",".join(f'"{link}"' for link in links)
+            return 200, [("Content-Type", "application/json")], f'{{"title": "made {number}", "text": "{WORDS}", "links": [{links_text}]}}'
+        if path == "/" or path.startswith("/app/"):
+            elsewhere = f"<script src='{self.elsewhere}'></script>" if self.elsewhere else ""
+            shell = (
+                f"<!doctype html><html><head><title>shell</title>{elsewhere}<script src=/app.js defer></script></head><body></body></html>"
+            )
+            return 200, [("Content-Type", "text/html"), ("ETag", '"same"'), ("Set-Cookie", "seen=1")], shell
+        if path.startswith("/plain"):
+            anchors = "".join(f"<a href=/plain/{number}>{number}</a> " for number in range(self.pages)) if path == "/plain" else ""
+            body = f"<p>{WORDS}</p>{anchors}<script>var x = 1</script>"
+            return (
+                200,
+                [("Content-Type", "text/html")],
+                f"<!doctype html><html><head><title>{path}</title></head><body>{body}</body></html>",
+            )
+        return 404, [], "nothing"
+
+
+_APP = """
+const number = location.pathname.split('/').pop() || '0';
+fetch('/api/' + number + '.json').then(r => r.json()).then(data => {
+  document.title = data.title;
+  document.body.innerHTML = '<h1>' + data.title + '</h1><p>' + data.text + '</p>'
+    + data.links.map(link => '<p><a href="' + link + '">' + link + '</a></p>').join('');
+});
+"""
+
+
+@pytest.fixture(autouse=True)
+def _chromium() -> None:
+    require_program("chromium")
+
+
+def titles(crawled: Crawled) -> list[str]:
+    return sorted(str(row["title"]) for row in crawled.rows("pages"))
+
+
+def test_without_rendering_there_is_a_shell(run: RunCrawl) -> None:
+    with members(Scripted()) as site:
+        assert titles(run(site.url())) == ["shell"]
+
+
+def test_pages_made_by_scripts_are_found_and_read(run: RunCrawl) -> None:
+    with members(Scripted(robots="User-agent: *\nDisallow: /api/2.json")) as site:
+        crawled = run(site.url(), render="always", cookies=True)
+    assert titles(crawled) == ["made 0", "made 1", "shell"]  # the third one's data is forbidden
+    assert Counter(site.paths()) == Counter(["/robots.txt", "/", "/app/1", "/app/2", "/app.js", "/api/0.json", "/api/1.json"])
+    assert all(each.headers["user-agent"].startswith("lycosa/") for each in site.asked)
+    assert [each.headers.get("cookie") for each in site.asked if each.path == "/api/1.json"] == ["seen=1"]
+    pages = {str(row["title"]): row for row in crawled.rows("pages")}
+    assert WORDS.strip() in str(pages["made 1"]["text"])
+    assert all("rendered" in row["faults"] for row in pages.values())  # type: ignore[operator]
+    assert Counter(str(row["kind"]) for row in crawled.rows("visits")) == {"robots": 1, "page": 3, "requisite": 3}
+    assert {str(row["target"]).rpartition("/")[2] for row in crawled.rows("links") if row["kind"] == "a"} == {"1", "2"}
+    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    assert not list(crawled.root.glob("data/*/unread*"))
+
+
+def test_the_archive_holds_both_documents(run: RunCrawl) -> None:
+    with members(Scripted(pages=1)) as site:
+        crawled = run(site.url(), render="always")
+    [warc] = crawled.root.glob("data/*/archive.warc.gz")
+    [home] = [stored.exchange for stored in read_exchanges(warc) if stored.exchange.url == site.url()]
+    assert b"<title>shell</title>" in home.body
+    assert b"<h1>made 0</h1>" in home.rendered
+    assert subprocess.run([Path(sys.executable).with_name("warcio"), "check", str(warc)], capture_output=True).returncode == 0
+    index = subprocess.run([Path(sys.executable).with_name("warcio"), "index", "-f", "warc-type,warc-target-uri", str(warc)],
+                           capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert index.count('"conversion"') == 1
+    report = reparse_workspace(str(crawled.root), Config(), None, None, "test")
+    assert (report.pages, report.changed, report.unreadable) == (1, 0, 0)
+
+
+@pytest.mark.prove
+def test_a_page_that_is_the_same_shell_is_rendered_again(tmp_path: Path) -> None:
+    with members(Scripted(pages=1)) as site:
+        job = (collection("one", render="always", recrawl="age", max_age="1h"), [site.url()])
+        work(tmp_path / "w", [job])
+        crawled = work(tmp_path / "w", [job], clock=LaterClock(2 * 3_600_000))
+    assert site.paths().count("/") == 2
+    assert all("if-none-match" not in each.headers for each in site.asked)
+    assert site.paths().count("/api/0.json") == 2
+    visits = [row for row in crawled.rows("visits") if row["kind"] == "page"]
+    assert [row["changed"] for row in visits] == [True, False]
+
+
+@pytest.mark.prove
+def test_where_rendering_pays_is_learned(run: RunCrawl) -> None:
+    with members(Scripted(pages=12)) as site:
+        crawled = run(site.url(), site.url("/plain"), render="auto", depth=1, connections=1)
+    assert len([title for title in titles(crawled) if title.startswith("made")]) == 12
+    assert "shell" not in titles(crawled)
+
+
+@pytest.mark.prove
+def test_where_it_does_not_pay_it_is_left(run: RunCrawl) -> None:
+    with members(Scripted(pages=12)) as site:
+        crawled = run(site.url("/plain"), render="auto", depth=1)
+    assert len(titles(crawled)) == 13
+    assert not any("rendered" in row["faults"] for row in crawled.rows("pages"))  # type: ignore[operator]
+    counters: Counter[str] = Counter()
+    for entry in crawled.root.glob("log/*.json"):
+        counters.update({name: 1 for name in ("rendered",) if '"rendered"' in entry.read_text()})
+    assert counters["rendered"] <= FIRST_SAMPLES
+
+
+@pytest.mark.prove
+def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
+    with members(Scripted(pages=2)) as site:
+        times = []
+        answer = site.answer
+
+        def timed(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+            times.append(time.monotonic())
+            return answer(asked)
+
+        site.answer = timed  # type: ignore[method-assign]
+        crawled = run(site.url(), render="always", delay="300ms")
+    assert titles(crawled) == ["made 0", "made 1"]
+    assert min(after - before for before, after in itertools.pairwise(times)) >= 0.29
+
+
+def test_other_sites_are_left_alone_unless_named(run: RunCrawl) -> None:
+    with members(Scripted(pages=1)) as other, members(Scripted(pages=1)) as site:
+        site.elsewhere = f"http://127.0.0.2:{other.port}/app.js"
+        crawled = run(site.url(), render="always")
+        assert other.asked == []
+    assert titles(crawled) == ["made 0"]
+
+
+def test_a_page_that_hangs_is_read_as_it_was_sent(run: RunCrawl) -> None:
+    with members(Scripted(pages=1)) as site:
+        answer = site.answer
+
+        def hostile(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+            if asked.path == "/app.js":
+                return 200, [("Content-Type", "text/javascript")], "for (;;) {}"
+            return answer(asked)
+
+        site.answer = hostile  # type: ignore[method-assign]
+        crawled = run(site.url(), site.url("/plain"), render="always", settings=("crawl.render_timeout=1s",))
+    assert titles(crawled) == ["/plain", "/plain/0", "shell"]
+    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+
+
+def page(text: str = "", links: int = 0) -> Page:
+    return Page(main_text=text, links=[Link(f"http://h/{number}", "", "", "a", number) for number in range(links)])
+
+
+def test_what_counts_as_a_gain() -> None:
+    assert gains(page(), page("x" * 100))
+    assert not gains(page("x" * 1_000), page("x" * 1_200))
+    assert gains(page("x" * 1_000), page("x" * 1_300))
+    assert gains(page(links=10), page(links=15))
+    assert not gains(page(links=100), page(links=110))
+    assert not gains(page("some", 5), page("some", 5))
+
+
+@pytest.mark.parametrize(("share", "rendered_at_least", "rendered_at_most"), [(1.0, 990, 1_000), (0.0, 3, 15), (0.5, 700, 1_000)])
+def test_learning(share: float, rendered_at_least: int, rendered_at_most: int) -> None:
+    learner = RenderLearner()
+    rendered = 0
+    for number in range(1_000):
+        plan = learner.plan("h", shell=False)
+        rendered += plan is not Plan.PLAIN
+        if plan is Plan.COMPARE:
+            learner.observe("h", shell=False, gained=number % 10 < 10 * share if share != 0.5 else number % 2 == 0)
+    assert rendered_at_least <= rendered <= rendered_at_most

@@ -1,0 +1,256 @@
+"""A real Chromium, given pages and their requisites by hand: what scripts add comes out, what is hostile costs itself, nothing gets out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.errors import ConfigError
+from lycosa.fetch.browser import Browser, BrowserLimits, RenderJob
+from lycosa.fetch.browser_process import find_browser
+from tests.servers.system import require_program
+
+LIMITS = BrowserLimits(pages=3, page_ms=3_000, requests=10, bytes=2**20, memory=2**31)
+BOUND_S = 60.0
+
+
+def job(markup: str, url: str = "http://site.test/") -> RenderJob:
+    html = f"<!doctype html><html><head></head><body>{markup}</body></html>"
+    return RenderJob(url, 200, [("Content-Type", "text/html; charset=utf-8")], html.encode(), "robot/1 (test)", "fi")
+
+
+class Rendering:
+    """Renders to the end, with a mapping of URLs to what is there; what is missing is refused."""
+
+    def __init__(self, limits: BrowserLimits) -> None:
+        self.browser = Browser(require_program("chromium"), limits)
+        self.asked: list[str] = []
+
+    def __call__(self, *jobs: RenderJob, things: Mapping[str, str] | None = None) -> None:
+        for each in jobs:
+            self.browser.begin(each)
+        deadline = time.monotonic() + BOUND_S
+        done = 0
+        while done < len(jobs):
+            wanted, ended = self.browser.pump()
+            done += len(ended)
+            for one in wanted:
+                self.asked.append(one.url)
+                text = (things or {}).get(one.url)
+                if text is None:
+                    self.browser.refuse(one)
+                else:
+                    kind = "text/javascript" if one.url.endswith(".js") else "application/json"
+                    self.browser.give(one, 200, [("Content-Type", kind)], text.encode())
+            assert time.monotonic() < deadline, [(each.url, each.error) for each in jobs]
+            time.sleep(0.005)
+
+
+@contextmanager
+def rendering(limits: BrowserLimits = LIMITS) -> Iterator[Rendering]:
+    made = Rendering(limits)
+    try:
+        yield made
+    finally:
+        made.browser.close()
+
+
+@pytest.fixture(scope="module")
+def render() -> Iterator[Rendering]:
+    with rendering() as made:
+        yield made
+
+
+def test_what_scripts_make_is_there(render: Rendering) -> None:
+    page = job(
+        '<div id=app></div><script src="/app.js"></script><script>'
+        "fetch('/data.json').then(r => r.json()).then(d => document.body.append(d.words));"
+        "setTimeout(() => document.body.append(' late'), 4000);"
+        "document.body.append(navigator.userAgent + ' ' + navigator.language)</script>"
+    )
+    things = {
+        "http://site.test/app.js": "document.getElementById('app').innerHTML = '<a href=/made>made by script</a>'",
+        "http://site.test/data.json": '{"words": " from data "}',
+    }
+    began = time.monotonic()
+    render(page, things=things)
+    assert page.error == ""
+    html = page.html.decode()
+    assert html.startswith("<!DOCTYPE html><html>")
+    for expected in ('<a href="/made">made by script</a>', " from data ", " late", "robot/1 (test) fi"):
+        assert expected in html
+    assert time.monotonic() - began < 20
+    assert (page.requests, page.token) == (2, None)
+
+
+def test_each_page_has_its_own_storage(render: Rendering) -> None:
+    script = (
+        "<script>document.body.append('found:' + localStorage.x + document.cookie); localStorage.x = 1; document.cookie = 'a=1'</script>"
+    )
+    first, second = job(script), job(script)
+    render(first)
+    render(second)
+    assert b"found:undefined<" in first.html
+    assert b"found:undefined<" in second.html
+
+
+HOSTILE = {
+    "endless loop": "<script>while (true) {}</script>",
+    "endless alerts": "<script>while (true) alert(1)</script>",
+    "endless promises": "<script>const f = () => Promise.resolve().then(f); f()</script>",
+    "endless timers": "<p>text<script>const f = () => { setTimeout(f, 0) }; f()</script>",
+    "endless growth": "<script>for (;;) document.body.append('x'.repeat(1e5))</script>",
+    "too large": "<script>document.body.append('x'.repeat(3e6))</script>",
+    "leaves": "<p>text<script>location.href = 'http://other.test/'</script>",
+    "leaves for nothing": "<script>location.href = 'about:blank'</script>",
+    "reloads": "<p>text<script>location.reload()</script>",
+    "windows": "<p>text<script>for (let i = 0; i < 20; i++) window.open('http://site.test/' + i)</script>",
+    "download": "<p>text<a id=a href='data:application/zip,xx' download=x.zip>x</a><script>a.click()</script>",
+    "many requests": "<p>text<script>for (let i = 0; i < 1000; i++) fetch('/' + i)</script>",
+    "forms": "<p>text<form id=f method=post action=/post></form><script>f.submit(); fetch('/p', {method: 'POST', body: 'x'})</script>",
+    "worker": "<p>text<script>new Worker('/w.js'); new SharedWorker('/s.js'); navigator.serviceWorker?.register('/sw.js')</script>",
+    "frames": "<p>text<iframe src='/frame'></iframe><iframe src='file:///etc/passwd'></iframe><iframe srcdoc='<p>inner'></iframe>",
+    "files": "<p>text<script>fetch('file:///etc/passwd').then(r => r.text()).then(t => document.body.append(t))</script>",
+    "print": "<p>text<script>print(); document.body.requestFullscreen(); navigator.geolocation.getCurrentPosition(x => x)</script>",
+    "unload": "<p>text<script>onbeforeunload = e => { e.preventDefault(); return 'stay' }</script>",
+    "no document": "<script>document.documentElement.remove()</script>",
+    "deep": "<script>let s = ''; for (let i = 0; i < 5e4; i++) s += '<div>'; document.body.innerHTML = s</script>",
+}
+FAILS = {"endless loop", "endless alerts", "endless promises", "endless growth", "too large", "leaves for nothing"}
+
+
+@pytest.mark.prove
+def test_hostile_pages_cost_themselves() -> None:
+    """Each beside two that are well: those come out whole, and so does one that is rendered afterwards."""
+    with rendering() as render:
+        for name, markup in HOSTILE.items():
+            hostile, well = job(markup), [job("<p>well<script>document.body.append(' done')</script>") for _ in range(2)]
+            render(hostile, *well)
+            for each in well:
+                assert b"<p>well<script>" in each.html, (name, each.error)
+                assert b" done" in each.html, name
+            print(f"{name}: {hostile.error or 'rendered'}, {hostile.requests} requests, {render.browser.starts} starts")
+            if name in FAILS:
+                assert hostile.error, name
+                assert not hostile.html, name
+            assert b"root:" not in hostile.html
+        assert not any(url.startswith("file:") for url in render.asked)
+
+
+def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:
+    hostile, well = job(HOSTILE["endless alerts"]), job("<p>well<script>document.body.append(' done')</script>")
+    render(hostile, well)
+    assert hostile.error
+    assert b" done" in well.html
+
+
+@pytest.mark.prove
+def test_memory_is_bounded() -> None:
+    eats = job(
+        "<script>const held = []; setInterval(() => { for (let i = 0; i < 20; i++) held.push(new Uint8Array(1e7).fill(1)) }, 1)</script>"
+    )
+    well = job("<p>well")
+    with rendering(BrowserLimits(2, 8_000, 10, 2**20, 900 * 2**20)) as render:
+        render(eats, well)
+    assert eats.error in ("memory", "crashed", "timeout")
+    assert b"well" in well.html
+
+
+@pytest.mark.prove
+def test_a_browser_that_dies_is_started_again() -> None:
+    with rendering() as render:
+        render(job("<p>first"))
+        process = render.browser._process
+        assert process is not None
+        pages = [job("<p>one<script>setTimeout(() => 1, 1)</script>"), job("<p>two")]
+        for each in pages:
+            render.browser.begin(each)
+        render.browser.pump()
+        os.killpg(process.pid, signal.SIGKILL)
+        pages_done: list[RenderJob] = []
+        deadline = time.monotonic() + BOUND_S
+        while len(pages_done) < 2:
+            pages_done += render.browser.pump()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert render.browser.starts == 2
+    assert all(each.html for each in pages)
+
+
+def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
+    """Whatever a page tries, no packet of its browser arrives: not at a web server, not by UDP, not at a WebSocket."""
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        port, udp_port = tcp.getsockname()[1], udp.getsockname()[1]
+        knocks: list[str] = []
+
+        def listen() -> None:
+            tcp.settimeout(0.2)
+            while not ended.is_set():
+                try:
+                    tcp.accept()[0].close()
+                    knocks.append("tcp")
+                except TimeoutError:
+                    continue
+
+        ended = threading.Event()
+        thread = threading.Thread(target=listen)
+        thread.start()
+        origin = f"127.0.0.1:{port}"
+        page = job(
+            f"<link rel=preconnect href='http://{origin}/'><link rel=dns-prefetch href='http://{origin}'><link rel=prefetch href='http://{origin}/p'>"
+            f"<link rel=stylesheet href='http://{origin}/s'><img src='http://{origin}/i'><video src='http://{origin}/v' autoplay></video>"
+            f"<object data='http://{origin}/o'></object><embed src='http://{origin}/e'><iframe src='http://{origin}/f'></iframe>"
+            f'<script type=speculationrules>{{"prefetch":[{{"urls":["http://{origin}/sp"]}}],"prerender":[{{"urls":["/x"]}}]}}</script>'
+            "<script>"
+            f"new WebSocket('ws://{origin}/w'); new EventSource('http://{origin}/es'); navigator.sendBeacon('http://{origin}/b', 'x');"
+            f"fetch('http://{origin}/x', {{mode: 'no-cors'}}); fetch('http://{origin}/k', {{keepalive: true, method: 'POST', body: 'x'}});"
+            f"window.open('http://{origin}/win'); try {{ new WebTransport('https://{origin}/wt') }} catch (e) {{}}"
+            f"const pc = new RTCPeerConnection({{iceServers: [{{urls: 'stun:127.0.0.1:{udp_port}'}}, {{urls: 'turn:{origin}?transport=tcp',"
+            " username: 'a', credential: 'b'}]});"
+            "pc.createDataChannel('x'); pc.createOffer().then(o => pc.setLocalDescription(o));"
+            f'new Worker(URL.createObjectURL(new Blob([\'fetch("http://{origin}/wk"); new WebSocket("ws://{origin}/wk2")\'])));'
+            "</script><p>text"
+        )
+        render(page)
+        time.sleep(1.0)
+        ended.set()
+        thread.join()
+        udp.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            udp.recvfrom(100)
+    assert knocks == []
+    assert b"text" in page.html
+    assert {f"http://{origin}/x"} <= set(render.asked)
+
+
+def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
+    """The pipes close, so nothing is left running."""
+    script = (
+        "import sys, time; from lycosa.fetch.browser_process import BrowserProcess, find_browser;"
+        "process = BrowserProcess(find_browser(''), largest_message=2**20); print(process.pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        pid = int(child.stdout.readline())
+        time.sleep(1)
+        child.kill()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_without_a_browser_the_message_helps() -> None:
+    with pytest.raises(ConfigError, match="crawl\\.browser: no-such-browser is not a program"):
+        find_browser("no-such-browser")
