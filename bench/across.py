@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -144,24 +144,27 @@ def reciprocal_rank(index: OpenIndex, sources: Sources, source: str, target: str
     return total / len(asked)
 
 
-def sib(languages: Sequence[str], held_out: int, plain: bool) -> list[tuple[str, float, float]]:
-    """(language, MRR@10 from English, MRR@10 to English)."""
+def texts_of(languages: Iterable[str], numbers: Sequence[int]) -> list[tuple[str, str, str]]:
+    return [(f"http://sib.test/{language}/{number}", language, sentences(language)[number]) for language in languages for number in numbers]
+
+
+def sib(languages: Sequence[str], held_out: int, *, plain: bool = False, together: bool = False) -> list[tuple[str, float, float]]:
+    """(language, MRR@10 from English, MRR@10 to English); each language in an index of its own, or all together in one."""
     numbers, asked = parts(held_out)
-    texts = [
-        (f"http://sib.test/{language}/{number}", language, sentences(language)[number])
-        for language in ("en", *LANGUAGES)
-        for number in asked
-    ]
     rows = []
-    with indexed(texts) as index, tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        english = stack.enter_context(indexed(texts_of(("en", *LANGUAGES) if together else ("en",), asked)))
         for language in languages:
+            there: TranslationSource
+            back: TranslationSource
             if plain:
-                there: TranslationSource = PlainTable("en", language, numbers)
-                back: TranslationSource = PlainTable(language, "en", numbers)
+                there, back = PlainTable("en", language, numbers), PlainTable(language, "en", numbers)
             else:
-                there = back = learned_table(Path(folder), "en", language, numbers)
+                there = back = learned_table(folder, "en", language, numbers)
+            index = english if together else stack.enter_context(indexed(texts_of((language,), asked)))
             forth = reciprocal_rank(index, Sources([there]), "en", language, asked)
-            rows.append((language, forth, reciprocal_rank(index, Sources([back]), language, "en", asked)))
+            rows.append((language, forth, reciprocal_rank(english, Sources([back]), language, "en", asked)))
             print(f"{language} {forth:.3f} {rows[-1][2]:.3f}", flush=True)
     return rows
 
@@ -171,9 +174,10 @@ def main() -> None:
     parser.add_argument("what", choices=["sib"])
     parser.add_argument("--dev", type=int, default=0)
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--languages", default=",".join(LANGUAGES))
     options = parser.parse_args()
-    rows = sib(options.languages.split(","), options.dev, options.plain)
+    rows = sib(options.languages.split(","), options.dev, plain=options.plain, together=options.together)
     print(f"mean {np.mean([row[1] for row in rows]):.4f} {np.mean([row[2] for row in rows]):.4f}")
 
 

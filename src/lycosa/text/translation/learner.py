@@ -24,7 +24,7 @@ NULL = 0.5  # weight of "translates nothing" beside the words of the other sente
 WEIGHT_POWER = 0.5  # of the geometric mean of both probabilities; 1 gives .90, .5 gives .92, .3 less again
 LEAST_WEIGHT = 0.03
 MOST_TRANSLATIONS = 24  # kept for a term, either way
-LONGEST_SENTENCE = 80  # terms: what is longer is no sentence, and costs the square of it
+LONGEST_SENTENCE = 250  # terms, a word and its parts counted each: what is longer is no sentence, and costs the square of it
 MOST_LINKS = 12_000_000  # pairs of words that are looked at: about 300 MB; sentences beyond are left out
 
 Sentence = Sequence[Term]
