@@ -7,13 +7,17 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from lycosa.core.records import Exchange
+from lycosa.crawl import document_pool, worker
+from lycosa.crawl.document_pool import DocumentPool
 from tests.crawl.kills import LYCOSA, ask, await_request, run_json, whole_pages
+from tests.crawl.sessions import collection, work
 from tests.crawl.test_documents import LONG
 from tests.page.made import pdf
 from tests.servers.nginx import Nginx, Server, nginx
@@ -149,3 +153,21 @@ def test_slow_documents_of_one_host_hold_up_no_other(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode(errors="replace")
     assert len(ask(workspace, "SELECT url FROM pages")) == 2 * PAGES + 21
+
+
+def test_where_many_documents_wait_nothing_new_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[int] = []
+    begin = DocumentPool.begin
+
+    def counted(pool: DocumentPool, exchange: Exchange, load: Callable[[], bytes] | None = None) -> None:
+        begin(pool, exchange, load)
+        waiting.append(pool.pending)
+
+    monkeypatch.setattr(DocumentPool, "begin", counted)
+    monkeypatch.setattr(worker, "MOST_UNREAD", 2)
+    monkeypatch.setattr(document_pool, "_BODIES_HELD", 0)
+    with _site(tmp_path / "root", slow=0) as (_, url):
+        crawled = work(tmp_path / "workspace", [(collection("default"), [url])], settings=("crawl.documents=1",))
+    assert crawled.progress.pages == 2 * PAGES + 1
+    assert len(waiting) == PAGES
+    assert max(waiting) == 2

@@ -82,8 +82,9 @@ class Admission:
 
         `pattern`: a deny expression matches somewhere, or there are allow expressions and none does.
         """
-        if not self._patterns and len(url) <= self._max_length and self._origins.get(url[: path_start(url)]):
-            return None  # nearly all links: only origins of a scheme that is taken are remembered
+        # Nearly all links. Only origins of schemes that are taken are remembered; what is cut so of an ftp or gopher URL is no other's.
+        if not self._patterns and len(url) <= self._max_length and self._origins.get(url[: url.find("/", 8)]):
+            return None
         if not url.startswith(self._schemes):
             return Refusal.SCHEME
         if len(url) > self._max_length:
