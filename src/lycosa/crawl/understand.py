@@ -15,7 +15,6 @@ from lycosa.fetch.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.parse import parse_page, understands
 
-
 FAULT_RENDERED = "rendered"
 """In `pages.faults`: the page was read as it stood in a browser after its scripts had run."""
 
