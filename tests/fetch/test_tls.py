@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,31 +18,11 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.decode import decode_body, parse_head
 from lycosa.fetch.guard import AddressGuard
 from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, run, short_limits
+from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.nginx import Server, free_port, nginx
-from tests.servers.system import require_program
 
 ADDRESS = "127.0.9.60"
 PAGE = b"<p>over TLS</p>" * 200
-
-
-@dataclass(frozen=True)
-class Certificate:
-    certificate: Path
-    key: Path
-
-
-def _certificate(folder: Path, name: str, names: str, authority: Certificate | None = None) -> Certificate:
-    made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
-    command = [
-        require_program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-        "-subj", f"/CN={name}", "-out", str(made.certificate), "-keyout", str(made.key),
-    ]  # fmt: skip
-    if names:
-        command += ["-addext", f"subjectAltName={names}", "-addext", "basicConstraints=CA:FALSE"]
-    if authority:
-        command += ["-CA", str(authority.certificate), "-CAkey", str(authority.key)]
-    subprocess.run(command, check=True, capture_output=True)
-    return made
 
 
 @dataclass(frozen=True)
@@ -60,8 +39,8 @@ class Tls:
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
     """nginx with HTTP/2 and a certificate for good.test and other.test, signed by an authority made for this run."""
     folder = tmp_path_factory.mktemp("tls")
-    authority = _certificate(folder, "authority", "")
-    certificate = _certificate(folder, "server", f"DNS:good.test,DNS:other.test,IP:{ADDRESS}", authority)
+    authority = make_certificate(folder, "authority", "")
+    certificate = make_certificate(folder, "server", f"DNS:good.test,DNS:other.test,IP:{ADDRESS}", authority)
     root = folder / "root"
     root.mkdir()
     for number in range(20):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -42,7 +43,15 @@ class WebServer:
     """Serves from `start` to `stop` in a thread of its own; a context manager."""
 
     def __init__(
-        self, web: Web, *, addresses: int = 1, port: int = 0, pace: float = 1.0, clock: Clock | None = None, log_file: Path | None = None
+        self,
+        web: Web,
+        *,
+        addresses: int = 1,
+        port: int = 0,
+        pace: float = 1.0,
+        clock: Clock | None = None,
+        log_file: Path | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """
         Args:
@@ -50,6 +59,7 @@ class WebServer:
             port: 0 takes a free one.
             pace: latencies and transfer times are multiplied by it; 0 answers at once.
             clock: the time of the web. The log has the machine's time, whatever this clock says.
+            tls: speak TLS with this, and nothing else.
             log_file: where requests are logged, a line each; without it they are kept for `requests`.
         """
         self.web = web
@@ -60,6 +70,7 @@ class WebServer:
         self.served = 0
         self.connections: set[_Connection] = set()
         self.ids = count(1)
+        self._tls = tls
         self._log_file = log_file
         self._file: TextIO | None = None
         self._log: list[Logged] = []
@@ -99,7 +110,7 @@ class WebServer:
 
     async def _open(self, listeners: list[socket.socket]) -> None:
         loop = asyncio.get_running_loop()
-        self._servers = [await loop.create_server(lambda: _Connection(self, loop), sock=listener) for listener in listeners]
+        self._servers = [await loop.create_server(lambda: _Connection(self, loop), sock=listener, ssl=self._tls) for listener in listeners]
         if self._file is not None:
             loop.call_later(_FLUSH_S, self._flush, loop)
 
