@@ -3,6 +3,7 @@
 graph/00000003/info.json            the format, and the log entry that it was made from
                duplicates.parquet   copies: partition, host_key, url_key, collection, url, canonical_of
                pages.parquet        what links say of each page (`lycosa.graph.page_ranks`)
+               translations-en-de.sqlite   and so on: what pages in several languages teach (`lycosa.graph.taught`)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lycosa.core.clock import SystemClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.graph.duplicates import COLUMNS, find_duplicates, no_duplicates
 from lycosa.graph.page_ranks import page_ranks
+from lycosa.graph.taught import teach
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -35,7 +37,8 @@ _KEPT = 2  # generations: a reader may have the older one open
 
 @dataclass(slots=True, frozen=True)
 class GraphInfo:
-    """`log_entry`: the tables were read as of then. `made_at` in ms; `changed`: pages of which links say something else than before."""
+    """`log_entry`: the tables were read as of then. `made_at` in ms; `changed`: pages of which links say something else than before;
+    `translations`: languages of which a table was learned."""
 
     format: int
     generation: int
@@ -44,6 +47,7 @@ class GraphInfo:
     pages: int = 0
     changed: int = 0
     made_at: int = 0
+    translations: int = 0
 
 
 def make_generation(workspace: Workspace) -> GraphInfo:
@@ -66,8 +70,9 @@ def make_generation(workspace: Workspace) -> GraphInfo:
         pages = page_ranks(tables, copies, before, number, build)
         pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
         changed = pages.filter(pl.col("since") == number).height
+        taught = teach(tables, build)
         while True:
-            info = GraphInfo(FORMAT, number, state.head, copies.height, pages.height, changed, SystemClock().now_ms())
+            info = GraphInfo(FORMAT, number, state.head, copies.height, pages.height, changed, SystemClock().now_ms(), len(taught))
             (build / _INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
             if storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
                 break

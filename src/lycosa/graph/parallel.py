@@ -58,7 +58,8 @@ def find_parallel(tables: LiveTables) -> ParallelPages:
 
 def place_of(url: str, language: str) -> tuple[str, bool]:
     """The URL without the language that stands in it, and whether one did that is the page's own."""
-    for match in reversed(list(_CODE.finditer(url, url.find("://") + 3 if "://" in url else 0))):
+    path = url.find("/", url.find("://") + 3)
+    for match in reversed(list(_CODE.finditer(url, path)) if path > 0 else []):
         if _is(match[1], language) or (match[2] and _is(match[2], language)):
             before, after = url[: match.start() - 1], url[match.end() :]
             return before + after, True

@@ -18,13 +18,12 @@ from lycosa.graph.parallel import find_parallel, texts, wanted_keys
 from lycosa.store.live import LiveTables
 from lycosa.text.analyze import analyzer_for
 from lycosa.text.translation.align import aligned
-from lycosa.text.translation.learner import learn
+from lycosa.text.translation.learner import MOST_SENTENCES, learn
 from lycosa.text.translation.table import TableInfo, analyzers, write_table
 from lycosa.text.translation.terms import Term, terms
 
 LEAST_SENTENCES = 200
 """Pairs of sentences without which a language is not learned: what fewer teach is chance."""
-MOST_SENTENCES = 60_000
 _TEXTS = ".texts.sqlite"
 
 

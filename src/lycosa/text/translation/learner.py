@@ -7,6 +7,7 @@ Klein, "Alignment by agreement", NAACL 2006). A round is a few passes of numpy o
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ WEIGHT_POWER = 0.5  # of the geometric mean of both probabilities; 1 gives .90, 
 LEAST_WEIGHT = 0.03
 MOST_TRANSLATIONS = 24  # kept for a term, either way
 LONGEST_SENTENCE = 250  # terms, a word and its parts counted each: what is longer is no sentence, and costs the square of it
-MOST_LINKS = 12_000_000  # pairs of words that are looked at: about 300 MB; sentences beyond are left out
+MOST_SENTENCES = 60_000
+MOST_LINKS = 12_000_000  # pairs of words that are looked at: half a gigabyte; of more, those of the longest sentences are left out
 
 Sentence = Sequence[Term]
 Floats = NDArray[np.float64]
@@ -72,22 +74,22 @@ class _Side:
 
 
 def learn(pairs: Iterable[tuple[Sentence, Sentence]]) -> Learned:
-    """Learn from sentence pairs. Memory: 24 bytes for each pair of words in them, at most `MOST_LINKS`."""
+    """Learn from sentence pairs, at most `MOST_SENTENCES`. Memory: some 40 bytes for each pair of words in them, at most `MOST_LINKS`."""
     source, target = _Side(), _Side()
     links: list[tuple[Whole, Whole]] = []
-    room, sentences = MOST_LINKS, 0
     for one, other in pairs:
-        if not one or not other or len(one) > LONGEST_SENTENCE or len(other) > LONGEST_SENTENCE:
-            continue
-        room -= len(one) * len(other)
-        if room < 0:
-            break
-        links.append((np.array(source.numbers(one), np.int64), np.array(target.numbers(other), np.int64)))
-        sentences += 1
+        if one and other and len(one) <= LONGEST_SENTENCE and len(other) <= LONGEST_SENTENCE:
+            links.append((np.array(source.numbers(one), np.int64), np.array(target.numbers(other), np.int64)))
+            if len(links) == MOST_SENTENCES:
+                break
+    if sum(len(one) * len(other) for one, other in links) > MOST_LINKS:
+        links.sort(key=lambda link: len(link[0]) * len(link[1]))
+        sizes = itertools.accumulate(len(one) * len(other) for one, other in links)
+        links = [link for link, size in zip(links, sizes, strict=True) if size <= MOST_LINKS]
     if not links:
         return Learned([], {}, {}, 0)
     found = _strongest(source, target, _align(links, len(source.keys), len(target.keys)))
-    return Learned(found, source.surfaces({pair[0] for pair in found}), target.surfaces({pair[1] for pair in found}), sentences)
+    return Learned(found, source.surfaces({pair[0] for pair in found}), target.surfaces({pair[1] for pair in found}), len(links))
 
 
 def _align(links: Sequence[tuple[Whole, Whole]], sources: int, targets: int) -> tuple[Whole, Whole, Floats]:
