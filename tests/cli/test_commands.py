@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from lycosa.cli import main
 from tests.cli.conftest import LYCOSA, Lycosa
 
 
@@ -208,3 +210,14 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
         text=True,
     ).stdout.split()
     assert not {"polars", "pyarrow", "pydantic", "tantivy", "numpy", "pycurl", "fastapi"} & set(modules)
+
+
+def test_only_the_command_that_is_called_is_built() -> None:
+    def names(*words: str) -> list[str | None]:
+        return [each.name for each in main.app_for(words).registered_commands]
+
+    assert names("crawl", "search") == names("-w", "search", "--set", "add", "crawl") == ["crawl"]
+    for words in ((), ("--help", "crawl"), ("export", "warc"), ("crwal",), ("-w",)):
+        assert main.app_for(words) is main.app
+    valued = {name for each in typer.main.get_command(main.app).params if not getattr(each, "is_flag", False) for name in each.opts}
+    assert valued == main._OPTIONS_WITH_A_VALUE
