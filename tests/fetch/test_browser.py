@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import ConfigError
-from lycosa.fetch.browser import Browser, BrowserLimits, RenderJob
-from lycosa.fetch.browser_process import find_browser
+from lycosa.fetch.browser import Browser
+from lycosa.fetch.browser_process import BrowserProcess, find_browser
+from lycosa.fetch.browser_records import BrowserLimits, RenderJob
 from tests.servers.system import require_program
 
 LIMITS = BrowserLimits(pages=3, page_ms=3_000, requests=10, bytes=2**20, memory=2**31)
@@ -145,6 +146,22 @@ def test_hostile_pages_cost_themselves() -> None:
                 assert not hostile.html, name
             assert b"root:" not in hostile.html
         assert not any(url.startswith("file:") for url in render.asked)
+
+
+def test_where_a_script_leads_is_kept(render: Rendering) -> None:
+    page = job(HOSTILE["leaves"])
+    render(page)
+    assert b'<head><meta http-equiv="refresh" content="0; url=http://other.test/">' in page.html
+    assert page.requests == 0
+
+
+def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", "spider")
+    process = BrowserProcess(find_browser(""), largest_message=2**20)
+    try:
+        assert b"spider" not in Path(f"/proc/{process.pid}/environ").read_bytes()
+    finally:
+        process.close()
 
 
 def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:

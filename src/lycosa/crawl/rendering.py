@@ -8,27 +8,24 @@ that fails, without. A kill meanwhile costs the rendering and nothing else: repl
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from lycosa.core.config import Config
 from lycosa.core.errors import Refusal
-from lycosa.core.records import Exchange, Page, Request, VisitKind
-from lycosa.crawl.documents import DocumentFetcher
+from lycosa.core.records import Exchange, Page, VisitKind
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.render_learning import Plan, RenderLearner, gains, is_shell
 from lycosa.crawl.requisite_rules import Head, RequisiteRules, ScriptCache, Verdict
 from lycosa.crawl.understand import Understand
-from lycosa.fetch.browser import Browser, BrowserLimits, RenderJob, Wanted
+from lycosa.fetch.browser import Browser
 from lycosa.fetch.browser_process import find_browser
+from lycosa.fetch.browser_records import BrowserLimits, RenderJob, Wanted
 from lycosa.fetch.decode import Headers, decode_with, parse_head
 from lycosa.url.normalise import LinkResolver
 from lycosa.url.scope import url_origin
 
-_SLICE_MS = 10  # while pages are in the browser, how long to listen to the network alone
 _WAITING_A_PAGE = 8  # pages that wait for each place in the browser, before no more are fetched
 _LOOK_AGAIN_MS = 100
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
@@ -223,6 +220,8 @@ class Renders:
         exchange = page.exchange
         exchange.rendered = job.html
         counters["rendered" if job.html else f"render_{job.error}"] += 1
+        if not job.html:
+            self._ledger.progress.errors[f"render_{job.error}"] += 1
         if page.compare:
             rendered = self._understand(exchange, parse_head(exchange.response_head)).page if job.html else None
             gained = rendered is not None and gains(page.plain, rendered)
@@ -239,76 +238,6 @@ class Renders:
             urgent.remove(task)
             self._look_again()
         return task is not None
-
-
-class RenderFetcher:
-    """A fetcher whose exchanges come when they are rendered, if they are to be."""
-
-    def __init__(self, fetcher: DocumentFetcher, renders: Renders) -> None:
-        self._fetcher = fetcher
-        self._renders = renders
-        self._requisites: list[Exchange] = []  # heard when they are archived
-
-    @property
-    def active(self) -> int:
-        """Exchanges that were started and not yet handed back."""
-        return self._fetcher.active + self._renders.pending
-
-    @property
-    def fetching(self) -> int:
-        """Those of them that the network is busy with."""
-        return self._fetcher.fetching
-
-    @property
-    def unread(self) -> int:
-        """Documents that have come and are not read yet."""
-        return self._fetcher.unread
-
-    def start(self, request: Request) -> None:
-        """Begin an exchange."""
-        self._fetcher.start(request)
-
-    def wait(self, timeout_ms: int) -> list[Exchange]:
-        """What has finished, waiting for the first one at most `timeout_ms`; less if a page asks for something."""
-        renders = self._renders
-        for exchange in self._requisites:
-            renders.heard(exchange)
-        self._requisites.clear()
-        finished: list[Exchange] = []
-        deadline = time.monotonic_ns() // 1_000_000 + timeout_ms
-        while True:
-            left = max(deadline - time.monotonic_ns() // 1_000_000, 0)
-            took = min(left, _SLICE_MS) if renders.pending else left
-            if self._fetcher.active:
-                for exchange in self._fetcher.wait(took):
-                    if exchange.kind == VisitKind.REQUISITE:
-                        self._requisites.append(exchange)
-                    if not renders.takes(exchange):
-                        finished.append(exchange)
-            elif renders.pending:
-                time.sleep(took / 1000)
-            urgent = len(renders.urgent)
-            finished += renders.pump()
-            if finished or not left or not self.active or len(renders.urgent) != urgent:
-                return finished
-
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
-        """Let time pass while nothing is under way, until `wake` is set at the latest."""
-        self._fetcher.sleep(timeout_ms, wake)
-
-    def stop(self) -> None:
-        """End what is under way on the network."""
-        self._fetcher.stop()
-
-    def leave(self) -> None:
-        """Read and render no more: what has come is archived."""
-        self._fetcher.leave()
-        self._renders.leave()
-
-    def close(self) -> None:
-        """Give connections back, end the children and the browser."""
-        self._renders.close()
-        self._fetcher.close()
 
 
 def _token(job: RenderJob) -> _Rendered:

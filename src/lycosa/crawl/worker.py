@@ -26,7 +26,8 @@ from lycosa.crawl.logins import Login, LoginDesk
 from lycosa.crawl.manners import Manners
 from lycosa.crawl.membership import Answer, Lease
 from lycosa.crawl.progress import Progress
-from lycosa.crawl.rendering import RenderFetcher, Renders
+from lycosa.crawl.render_fetcher import RenderFetcher
+from lycosa.crawl.rendering import Renders
 from lycosa.crawl.standing import Standing, waiting_by_partition
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.domain_clock import BUSY

@@ -13,11 +13,12 @@ import time
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from itertools import count
 
 from lycosa.fetch.browser_process import BrowserProcess, Message
+from lycosa.fetch.browser_records import BrowserLimits, RenderJob, RenderPage, Wanted
 
 SKIP_MS = 5_000
 _QUIET_MS = 100  # nothing is asked for so long before the timers are run
@@ -28,70 +29,14 @@ _START_MS = 20_000  # the browser itself may take so long to begin
 _LONGEST_GAP_MS = 200  # between two calls of ours; what is beyond is no page's fault
 _TIMES_IN_ALL = 10  # waiting for the network included, a page may take so many times `page_ms`
 _MOST_DIALOGS = 20
+_REST_MS = 60_000  # without a page: the browser is ended, for it is large
+_MOST_BAD_STARTS, _CLOSED_MS = 3, 600_000  # a browser that cannot begin is left alone for a while; pages are read as they were sent
 _STARVATION = 1_000  # tasks that may run at one moment of virtual time
 _LOADED = frozenset(("Script", "XHR", "Fetch"))
 _ESCAPED = 6  # bytes of JSON that a character may take
 
 
-@dataclass(slots=True, frozen=True)
-class BrowserLimits:
-    """Of one page: time in the browser, requests, bytes loaded or grown to. Of the browser: pages at once, memory."""
-
-    pages: int
-    page_ms: int
-    requests: int
-    bytes: int
-    memory: int
-
-
-@dataclass(slots=True)
-class RenderJob:
-    """One page. `head` are the fields of its answer that a browser is to see. When it is done, `html` holds the document, or `error`
-    why there is none: `timeout`, `memory`, `too_large`, `crashed`, `left`, `failed`."""
-
-    url: str
-    status: int
-    head: list[tuple[str, str]]
-    payload: bytes
-    user_agent: str
-    language: str = ""
-    html: bytes = b""
-    error: str = ""
-    token: object = None
-    alone: bool = False  # it was there when the browser went down
-    requests: int = 0
-    loaded: int = 0
-
-
-@dataclass(slots=True)
-class Wanted:
-    """A script or a piece of data that a page asks for by GET; to be answered by `Browser.give` or `Browser.refuse`."""
-
-    job: RenderJob
-    url: str
-    kind: str  # Chromium's resource type
-    request_id: str
-    headers: dict[str, str]
-
-
 _Then = Callable[[Message], None]
-
-
-@dataclass(slots=True)
-class _Page:
-    job: RenderJob
-    began: int
-    context: str = ""
-    target: str = ""
-    session: str = ""
-    pending: set[str] = field(default_factory=set)  # requests that the caller has not answered
-    spent: int = 0  # ms without any pending
-    quiet_at: int = 0
-    loaded: bool = False
-    skipping_at: int = 0
-    taking: bool = False
-    served: bool = False
-    dialogs: int = 0
 
 
 class Browser:
@@ -104,8 +49,8 @@ class Browser:
         self._ids = count(1)
         self._then: dict[int, _Then] = {}
         self._waiting: deque[RenderJob] = deque()
-        self._pages: list[_Page] = []
-        self._by_session: dict[str, _Page] = {}
+        self._pages: list[RenderPage] = []
+        self._by_session: dict[str, RenderPage] = {}
         self._wanted: list[Wanted] = []
         self._done: list[RenderJob] = []
         self._rendered = 0
@@ -113,6 +58,9 @@ class Browser:
         self._started_at = 0
         self._looked_at = 0
         self._last = 0
+        self._busy_at = 0
+        self._bad_starts = 0
+        self._closed_until = 0
         self.starts = 0
 
     @property
@@ -133,6 +81,10 @@ class Browser:
         """Let pages go on: what they ask for now, and those that are done. Never waits."""
         now = _now_ms()
         since, self._last = now - self._last if self._last else 0, now
+        if self.pending:
+            self._busy_at = now
+        elif now - self._busy_at > _REST_MS:
+            self.close()
         self._open_pages(now)
         process = self._process
         if process is not None:
@@ -147,8 +99,8 @@ class Browser:
 
     def give(self, wanted: Wanted, status: int, head: list[tuple[str, str]], payload: bytes) -> None:
         """Hand in what a page asked for. More than it may load ends it."""
-        page = self._page_of(wanted.job)
-        if page is None:
+        page = wanted.page
+        if page not in self._pages:
             return
         wanted.job.loaded += len(payload)
         if wanted.job.loaded > self._limits.bytes:
@@ -159,8 +111,8 @@ class Browser:
 
     def refuse(self, wanted: Wanted) -> None:
         """Say that what a page asked for is not to be had."""
-        page = self._page_of(wanted.job)
-        if page is not None:
+        page = wanted.page
+        if page in self._pages:
             self._answered(page, wanted.request_id)
             self._fail(page, wanted.request_id)
 
@@ -184,6 +136,11 @@ class Browser:
     # -- pages --------------------------------------------------------------------------------------------------------
 
     def _open_pages(self, now: int) -> None:
+        if now < self._closed_until:
+            for job in self._waiting:
+                job.error = "failed"
+            self._done += self._waiting
+            self._waiting.clear()
         if self._rendered >= _PAGES_A_PROCESS and not self._pages:
             self.close()
         full = self._rendered >= _PAGES_A_PROCESS
@@ -195,7 +152,7 @@ class Browser:
             job = self._waiting.popleft()
             self._rendered += 1
             full = self._rendered >= _PAGES_A_PROCESS
-            page = _Page(job, now)
+            page = RenderPage(job, now)
             self._pages.append(page)
             self._call("Target.createBrowserContext", {"disposeOnDetach": True}, then=partial(self._context, page))
 
@@ -206,9 +163,9 @@ class Browser:
         self._call("Target.setDiscoverTargets", {"discover": True, "filter": [{"type": "page"}]}, then=self._is_ready)
 
     def _is_ready(self, _: Message) -> None:
-        self._ready = True
+        self._ready, self._bad_starts = True, 0
 
-    def _context(self, page: _Page, result: Message) -> None:
+    def _context(self, page: RenderPage, result: Message) -> None:
         if page not in self._pages:
             return
         page.context = str(result.get("browserContextId", ""))
@@ -216,11 +173,11 @@ class Browser:
         parameters = {"url": "about:blank", "browserContextId": page.context}
         self._call("Target.createTarget", parameters, then=partial(self._created, page))
 
-    def _created(self, page: _Page, result: Message) -> None:
+    def _created(self, page: RenderPage, result: Message) -> None:
         page.target = str(result.get("targetId", ""))
         self._call("Target.attachToTarget", {"targetId": page.target, "flatten": True}, then=partial(self._attached, page))
 
-    def _attached(self, page: _Page, result: Message) -> None:
+    def _attached(self, page: RenderPage, result: Message) -> None:
         if page not in self._pages:
             return
         page.session = str(result.get("sessionId", ""))
@@ -233,7 +190,7 @@ class Browser:
         # Its process may still be busy with about:blank: what comes before it has taken this in would be missed.
         self._call("Page.enable", session=page.session, then=partial(self._navigate, page))
 
-    def _navigate(self, page: _Page, _: Message) -> None:
+    def _navigate(self, page: RenderPage, _: Message) -> None:
         if page in self._pages:
             self._call("Page.navigate", {"url": page.job.url}, session=page.session)
 
@@ -259,7 +216,7 @@ class Browser:
             for page in [page for page in self._pages if page.target == parameters.get("targetId")]:
                 self._end(page, "crashed")
 
-    def _take_event(self, page: _Page, method: str, parameters: Message, now: int) -> None:
+    def _take_event(self, page: RenderPage, method: str, parameters: Message, now: int) -> None:
         if method == "Fetch.requestPaused":
             self._paused(page, parameters, now)
         elif method == "Page.loadEventFired":
@@ -277,7 +234,7 @@ class Browser:
         elif method == "Inspector.targetCrashed":
             self._end(page, "crashed")
 
-    def _paused(self, page: _Page, parameters: Message, now: int) -> None:
+    def _paused(self, page: RenderPage, parameters: Message, now: int) -> None:
         request, identity = parameters["request"], str(parameters["requestId"])
         url, kind, job = str(request["url"]), str(parameters.get("resourceType", "")), page.job
         if kind == "Document":
@@ -285,7 +242,9 @@ class Browser:
                 page.served = True
                 self._fulfil(page, identity, job.status, job.head, job.payload)
             else:
-                self._fail(page, identity, "Aborted")  # frames are pages of their own; where a script leads is not followed
+                if parameters.get("frameId") == page.target and not page.led_to and url.startswith(("http://", "https://")):
+                    page.led_to = url
+                self._fail(page, identity, "Aborted")  # it stays; frames are pages of their own
             return
         if kind == "Stylesheet":
             self._fulfil(page, identity, 200, [("Content-Type", "text/css")], b"")  # it changes no text
@@ -299,7 +258,7 @@ class Browser:
         job.requests += 1
         page.pending.add(identity)
         page.quiet_at = now
-        self._wanted.append(Wanted(job, url.partition("#")[0], kind, identity, dict(request.get("headers", {}))))
+        self._wanted.append(Wanted(page, url.partition("#")[0], kind, identity))
 
     # -- time and memory ----------------------------------------------------------------------------------------------
 
@@ -336,6 +295,9 @@ class Browser:
     def _died(self, why: str) -> None:
         """The browser is gone, or has to go. Who did it is found out by trying each page once more, by itself."""
         suspects = [page.job for page in self._pages]
+        self._bad_starts += not self._ready
+        if self._bad_starts >= _MOST_BAD_STARTS:
+            self._bad_starts, self._closed_until = 0, _now_ms() + _CLOSED_MS
         self.close()
         for job in suspects:
             if job.alone or len(suspects) == 1:
@@ -347,13 +309,13 @@ class Browser:
 
     # -- the document -------------------------------------------------------------------------------------------------
 
-    def _take_document(self, page: _Page) -> None:
+    def _take_document(self, page: RenderPage) -> None:
         if page.taking or page not in self._pages:
             return
         page.taking = True
         self._call("DOM.getDocument", {"depth": 0}, session=page.session, then=partial(self._document, page))
 
-    def _document(self, page: _Page, result: Message) -> None:
+    def _document(self, page: RenderPage, result: Message) -> None:
         root = result.get("root") or {}
         if _origin(str(root.get("documentURL", ""))) != _origin(page.job.url):
             self._end(page, "left")
@@ -361,12 +323,15 @@ class Browser:
         parameters = {"nodeId": root.get("nodeId")}
         self._call("DOM.getOuterHTML", parameters, session=page.session, then=partial(self._markup, page))
 
-    def _markup(self, page: _Page, result: Message) -> None:
-        html = str(result.get("outerHTML", "")).encode("utf-8", "replace")
+    def _markup(self, page: RenderPage, result: Message) -> None:
+        text = str(result.get("outerHTML", ""))
+        if page.led_to and page.led_to != page.job.url:  # as a page without scripts would say it
+            text = text.replace("<head>", f'<head><meta http-equiv="refresh" content="0; url={escape(page.led_to)}">', 1)
+        html = text.encode("utf-8", "replace")
         page.job.html = html if len(html) <= self._limits.bytes else b""
         self._end(page, "" if page.job.html else "too_large" if html else "failed")
 
-    def _end(self, page: _Page, error: str) -> None:
+    def _end(self, page: RenderPage, error: str) -> None:
         if page not in self._pages:
             return
         self._pages.remove(page)
@@ -378,7 +343,7 @@ class Browser:
 
     # -- saying things ------------------------------------------------------------------------------------------------
 
-    def _fulfil(self, page: _Page, request_id: str, status: int, head: list[tuple[str, str]], payload: bytes) -> None:
+    def _fulfil(self, page: RenderPage, request_id: str, status: int, head: list[tuple[str, str]], payload: bytes) -> None:
         parameters = {
             "requestId": request_id,
             "responseCode": status,
@@ -387,10 +352,10 @@ class Browser:
         }
         self._call("Fetch.fulfillRequest", parameters, session=page.session)
 
-    def _fail(self, page: _Page, request_id: str, reason: str = "BlockedByClient") -> None:
+    def _fail(self, page: RenderPage, request_id: str, reason: str = "BlockedByClient") -> None:
         self._call("Fetch.failRequest", {"requestId": request_id, "errorReason": reason}, session=page.session)
 
-    def _answered(self, page: _Page, request_id: str) -> None:
+    def _answered(self, page: RenderPage, request_id: str) -> None:
         page.pending.discard(request_id)
         page.quiet_at = _now_ms()
 
@@ -404,9 +369,6 @@ class Browser:
         if session:
             message["sessionId"] = session
         self._process.send(message)
-
-    def _page_of(self, job: RenderJob) -> _Page | None:
-        return next((page for page in self._pages if page.job is job), None)
 
     def _forget_pages(self) -> None:
         self._pages = []

@@ -43,9 +43,6 @@ _FLAGS = (
     "--disable-client-side-phishing-detection",
     "--disable-dev-shm-usage",
     "--disable-notifications",
-    "--disable-print-preview",
-    "--disable-speech-api",
-    "--disable-file-system",
     "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,AutofillServerCommunication,NetworkTimeServiceQuerying",
     "--disable-backgrounding-occluded-windows",
     "--disable-background-timer-throttling",
@@ -54,7 +51,6 @@ _FLAGS = (
     "--mute-audio",
     "--no-pings",
     "--password-store=basic",
-    "--use-mock-keychain",
     "--blink-settings=imagesEnabled=false",
     "--renderer-process-limit=8",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -64,6 +60,7 @@ _FLAGS = (
     "--proxy-bypass-list=<-loopback>",
     "about:blank",
 )
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH")
 _FOLDER = "lycosa-browser-"
 _READ_FD, _WRITE_FD = 3, 4  # where Chromium looks for its pipes
 _ABOVE = 10
@@ -111,7 +108,7 @@ class BrowserProcess:
         actions = [(os.POSIX_SPAWN_DUP2, null, descriptor) for descriptor in (0, 1, 2)]
         actions += [(os.POSIX_SPAWN_DUP2, high[0], _READ_FD), (os.POSIX_SPAWN_DUP2, high[1], _WRITE_FD)]
         try:
-            self.pid = os.posix_spawn(program, [*arguments, _FLAGS[-1]], dict(os.environ), file_actions=actions, setpgroup=0)
+            self.pid = os.posix_spawn(program, [*arguments, _FLAGS[-1]], _environment(self._folder), file_actions=actions, setpgroup=0)
         except OSError as error:
             raise WorkError(f"{program} cannot be started: {error.strerror}") from error
         finally:
@@ -195,6 +192,12 @@ class BrowserProcess:
         self.pid = 0
         self.broken = True
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """What the browser needs of ours, and no more: passwords may stand there."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return kept | {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
 
 
 def _sweep_folders() -> None:
