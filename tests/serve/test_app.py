@@ -82,6 +82,42 @@ def test_paging_shows_every_result_once(client: Client) -> None:
     assert shown == [hit["url"] for hit in wanted["hits"]]
 
 
+def test_api_counts_explains_and_sorts(client: Client) -> None:
+    asked: dict[str, str | int] = {
+        "q": "spider",
+        "n": 5,
+        "facets": "language,host,type,nonsense",
+        "explain": "true",
+        "sort": "relevance",
+        "per_host": 1,
+    }
+    answer = client.get("/api/v1/search", params=asked).json()
+    assert set(answer["facets"]) == {"language", "host", "type"}
+    for values in answer["facets"].values():
+        counts = [each["count"] for each in values]
+        assert counts == sorted(counts, reverse=True)
+        assert sum(counts) >= answer["total"]
+    first = answer["hits"][0]
+    told = first["explanation"]
+    assert told["words"] * told["prior"] * told["freshness"] == pytest.approx(first["score"], rel=1e-3)
+    assert {"copies", "from_host", "type"} <= set(first)
+    assert client.get("/api/v1/search", params={"q": "spider"}).json()["hits"][0]["explanation"] is None
+    newest = client.get("/api/v1/search", params={"q": "spider", "sort": "date"}).json()["hits"]
+    dates = [hit["published_at"] or hit["fetched_at"] for hit in newest]
+    assert dates == sorted(dates, reverse=True)
+    assert client.get("/api/v1/search", params={"q": "spider", "sort": "size"}).status_code == 422
+
+
+def test_page_narrows_by_facets(client: Client) -> None:
+    page = Document(client.get("/", params={"q": "spider"}, headers=HTML).text)
+    links = {link["href"] for link in page.all("a")}
+    narrowed = {link for link in links if link.startswith("/?q=spider&site=")}
+    assert narrowed
+    assert "/?q=spider&sort=date" in links
+    for address in sorted(narrowed)[:2]:
+        assert client.get(address, headers=HTML).status_code == 200
+
+
 def test_page_past_the_end_leads_back(client: Client) -> None:
     response = client.get("/", params={"q": "egg sac", "page": 90}, headers=HTML)
     assert response.status_code == 200
@@ -212,7 +248,7 @@ def test_openapi_describes_the_api(client: Client) -> None:
     assert {"/api/v1/search", "/api/v1/status", "/healthz"} <= set(described["paths"])
     assert "/" not in described["paths"]
     names = {parameter["name"] for parameter in described["paths"]["/api/v1/search"]["get"]["parameters"]}
-    assert names == {"q", "n", "offset", "lang", "collection", "site"}
+    assert names == {"q", "n", "offset", "lang", "collection", "site", "sort", "per_host", "fold", "facets", "explain"}
 
 
 def test_foreign_host_header_is_refused(workspace: str) -> None:

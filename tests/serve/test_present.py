@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lycosa.search.engine import Hit, SearchResults
 from lycosa.serve.languages import direction, language_name
 from lycosa.serve.pages import languages_offered, render_error, render_results, render_start
-from lycosa.serve.present import Filters, day, joined, page_links, readable_url, result_view, web_href
+from lycosa.serve.present import Filters, day, facet_views, joined, page_links, readable_url, result_view, web_href
 from tests.serve.pages import Document
 
 NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z
@@ -20,6 +20,31 @@ NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z
 
 def hit(url: str = "https://a.example/", title: str = "Title", language: str = "en", published_at: int | None = None) -> Hit:
     return Hit(url, title, [("some ", False), ("words", True)], language, "a.example", "default", NOON, published_at, 1.0)
+
+
+def test_facets_that_would_narrow_the_search_are_links() -> None:
+    facets = {
+        "language": {"en": 4, "de": 2},
+        "host": {"a.example": 6},
+        "type": {"html": 5, "pdf": 1},
+        "date": {"earlier": 3, "2024": 1, "2026": 2},
+        "collection": {},
+    }
+    views = facet_views(facets, Filters("wolf spider", sort="date"))
+    assert [(view.label, view.values) for view in views] == [
+        ("Language", [("English", 4, "/?q=wolf+spider&lang=en&sort=date"), ("Deutsch", 2, "/?q=wolf+spider&lang=de&sort=date")]),
+        (
+            "Type",
+            [("html", 5, "/?q=wolf+spider+filetype%3Ahtml&sort=date"), ("pdf", 1, "/?q=wolf+spider+filetype%3Apdf&sort=date")],
+        ),
+        (
+            "Year",
+            [
+                ("2026", 2, "/?q=wolf+spider+after%3A2026+before%3A2027&sort=date"),
+                ("2024", 1, "/?q=wolf+spider+after%3A2024+before%3A2025&sort=date"),
+            ],
+        ),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Keeping a workspace small while it is crawled: merges and sweeps, in processes of their own, when they are due."""
+"""Keeping a workspace small and ranked while it is crawled: merges, sweeps and what links say, in processes of their own, when due."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from contextlib import suppress
 from multiprocessing.process import BaseProcess
 
 from lycosa.app.batch import merge_on, sweep_on
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config, StoreSettings
 from lycosa.core.errors import LycosaError
 from lycosa.crawl.engine import Engine
+from lycosa.graph.generation import make_generation, newest
 from lycosa.store.merge import merge, merge_is_due
 from lycosa.store.plan import MergeSettings
 from lycosa.store.sweep import sweep
 from lycosa.store.workspace import Workspace
 
 _SWEEP_EVERY_MS = 3_600_000
+RANK_EVERY_MS = 86_400_000
 
 
 class Upkeep:
@@ -89,11 +91,25 @@ class _Job:
             if merging:
                 merge_on(engine, root, MergeSettings(settings.merge_commits))
             sweep_on(engine, root, settings)
+            list(engine.map(rank_when_due, [root]))
 
 
 def keep_up(root: str, settings: StoreSettings, merging: bool = True) -> None:
-    """Merge what is due, then delete what may go. Runs in any process beside the worker."""
+    """Merge what is due, delete what may go, rank once a day. Runs in any process beside the worker."""
     workspace = Workspace.open(root)
     if merging:
         merge(workspace, MergeSettings(settings.merge_commits))
     sweep(workspace, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
+    rank_when_due(root)
+
+
+def rank_when_due(root: str) -> None:
+    """Make a new generation of the graph if the newest is older than a day and the log has grown since; the index follows it."""
+    workspace = Workspace.open(root)
+    found = newest(workspace)
+    if found is not None:
+        info, _ = found
+        if SystemClock().now_ms() - info.made_at < RANK_EVERY_MS or info.log_entry == workspace.state().head:
+            return
+    with suppress(FileNotFoundError):  # a merge took a file away: the next time
+        make_generation(workspace)

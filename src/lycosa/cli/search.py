@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,24 +14,52 @@ from lycosa.core.units import format_time
 if TYPE_CHECKING:
     from lycosa.search.engine import Hit, SearchResults
 
+_FACET_VALUES = 20  # that are printed
+
 
 def command(
     context: typer.Context,
-    query: Annotated[list[str], typer.Argument(help='Words; "phrases"; -without; site:HOST; lang:xx.')],
+    query: Annotated[list[str], typer.Argument(help='Words; "phrases"; -without; OR; begin*; site:HOST; lang:xx … (docs/query.md)')],
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="Results to show.")] = 10,
     page: Annotated[int, typer.Option("--page", min=1, help="Which page of results.")] = 1,
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only pages of this host.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only pages of this collection.")] = "",
+    order: Annotated[str, typer.Option("--sort", metavar="date", help="The newest first, instead of the best.")] = "",
+    per_host: Annotated[
+        int, typer.Option("--per-host", min=0, help="Results of a host that come before those of others; 0: hosts do not matter.")
+    ] = 2,
+    copies: Annotated[bool, typer.Option("--copies", help="Show pages with the same text too.")] = False,
+    facets: Annotated[
+        str, typer.Option("--facets", metavar="NAMES", help="Count all pages found: language,host,collection,type,date.")
+    ] = "",
+    explain: Annotated[bool, typer.Option("--explain", help="Say what each score is made of.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
     """Search what was crawled."""
+    from lycosa.core.errors import UsageError
     from lycosa.search.engine import Searcher, SearchRequest
+    from lycosa.search.results import FACETS
 
     root = workspace_root(context, workspace)
+    names = tuple(name.strip() for name in facets.split(",") if name.strip())
+    if unknown := [name for name in names if name not in FACETS]:
+        raise UsageError(f"--facets {unknown[0]}: there is no such facet; they are {', '.join(FACETS)}")
+    if order not in ("", "date", "relevance"):
+        raise UsageError(f"--sort {order}: sort by date or by relevance")
     request = SearchRequest(
-        " ".join(query), count=count, offset=(page - 1) * count, language=language or None, collection=collection or None, host=site or None
+        " ".join(query),
+        count=count,
+        offset=(page - 1) * count,
+        language=language or None,
+        collection=collection or None,
+        host=site or None,
+        order=order,
+        per_host=per_host,
+        folded=not copies,
+        facets=names,
+        explain=explain,
     )
     results = Searcher(root).search(request)
     if json_output:
@@ -62,9 +91,14 @@ def _document(results: SearchResults) -> dict[str, object]:
                 "fetched_at": format_time(hit.fetched_at),
                 "published_at": format_time(hit.published_at) if hit.published_at is not None else None,
                 "score": round(hit.score, 4),
+                "type": hit.type,
+                "copies": hit.copies,
+                "from_host": hit.from_host,
+                **({"explanation": asdict(hit.explanation)} if hit.explanation is not None else {}),
             }
             for hit in results.hits
         ],
+        "facets": {name: dict(values) for name, values in results.facets.items()},
     }
 
 
@@ -72,6 +106,8 @@ def _print(results: SearchResults) -> None:
     colour = sys.stdout.isatty()
     for number, hit in enumerate(results.hits, results.offset + 1):
         _print_hit(number, hit, colour)
+    for name, values in results.facets.items():
+        print(f"{name}: " + ", ".join(f"{_plain(value)} {count:,}" for value, count in list(values.items())[:_FACET_VALUES]))
     for line in results.notes:
         print(line, file=sys.stderr)
     shown = f"{results.offset + 1} to {results.offset + len(results.hits)} of " if results.hits else ""
@@ -86,7 +122,15 @@ def _print_hit(number: int, hit: Hit, colour: bool) -> None:
     date = format_time(hit.published_at if hit.published_at is not None else hit.fetched_at)[:10]
     print(f"{number:>2}. {paint('1', _plain(hit.title) or hit.url)}")
     print(f"    {paint('32', hit.url)}  {hit.language or '?'}  {date}")
-    print(f"    {_plain(snippet, colour)}\n")
+    print(f"    {_plain(snippet, colour)}")
+    if hit.copies:
+        print(f"    {hit.copies:,} more with the same text")
+    if hit.explanation is not None:
+        told = hit.explanation
+        print(f"    {hit.score:.3f} = words {told.words:.3f} × prior {told.prior:.3f} × freshness {told.freshness:.3f}")
+        for part in sorted(told.parts, key=lambda part: -part.score):
+            print(f"      {part.score:8.3f}  {part.field}: {_plain(' '.join(part.terms))}")
+    print()
 
 
 def _plain(text: str, colour: bool = False) -> str:

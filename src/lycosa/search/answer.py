@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from lycosa.index.shards import by_count
 from lycosa.search.filters import Filters
-from lycosa.search.opened import STAGES, STRICT, Question, holds_words, parts_of
+from lycosa.search.opened import STRICT, Question, holds_words, stages_of
 from lycosa.search.ordering import Listing, Ranked
 from lycosa.search.query import ParsedQuery, parse_query
 from lycosa.search.results import FACETS, MOST_HITS, Hit, SearchRequest, SearchResults
@@ -94,8 +94,8 @@ def _answer(
     total, found = source.page(question, STRICT, offset, limit)
     hits = source.hits(question, STRICT, found[:count])
     stages = [STRICT]
-    if total < RELAX_BELOW and parts_of(question) > 1:
-        for share in STAGES[1:]:
+    if total < RELAX_BELOW:
+        for share in stages_of(question)[1:]:
             rest, more = source.page(question, share, max(0, offset - total), limit)
             if rest:
                 notes.append(_relaxed_note(total))

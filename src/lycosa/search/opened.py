@@ -30,7 +30,7 @@ from lycosa.search.ordering import Listing, Ranked, freshness, in_windows, listi
 from lycosa.search.query import ParsedQuery
 from lycosa.search.reading import Reading, read, read_by
 from lycosa.search.results import Explanation, Hit
-from lycosa.search.retrieve import RELAX_SHARE, Filters, QueryBuilder, terms_of
+from lycosa.search.retrieve import LONG, RELAX_SHARE, Filters, QueryBuilder, terms_of
 from lycosa.search.snippet import Highlighter
 from lycosa.search.statistics import Statistics, ToldStatistics
 from lycosa.text.analyze import Unit, analyzer_for
@@ -39,7 +39,7 @@ Address = tuple[int, int]
 """Segment and document within an opened index."""
 
 STRICT = -1.0
-STAGES = (STRICT, RELAX_SHARE, 0.0)
+ANY = 0.0
 """How much of a query a page must hold: all, or this share of the words but not all."""
 
 _META = "meta.json"
@@ -289,6 +289,14 @@ def holds_words(question: Question) -> bool:
 def parts_of(question: Question) -> int:
     """How many words and groups of words the query wants."""
     return max((len(reading.parts) for reading in readings_of(question)), default=0)
+
+
+def stages_of(question: Question) -> tuple[float, ...]:
+    """What is tried one after the other. Of a long question few pages hold most words: those that hold the rare ones are best."""
+    parts = parts_of(question)
+    if parts < 2:
+        return (STRICT,)
+    return (STRICT, RELAX_SHARE, ANY) if parts < LONG else (STRICT, ANY)
 
 
 def schema_of(generation: Generation) -> str:

@@ -6,6 +6,7 @@ its own). Within a reading every word must stand somewhere: title, headings, bod
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import tantivy
@@ -33,6 +34,11 @@ __all__ = ["Filters", "QueryBuilder", "Reading", "read"]
 # documentation sites (bench/search.py prints the mean reciprocal ranks: by a page's title .97, by six words of one of its sentences
 # .65). Between half and twice these values little moves; without TITLE_WEIGHT titles fall to .92, without commonness texts to .63.
 WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 1.0}
+# Of a question of many words, each says little by being in a title. Chosen on the odd questions of Cranfield (bench/relevance.py): mean
+# average precision .389 there, .35 with the weights above, .32 where titles do not count.
+LONG = 6  # words and groups of words from which a query is such a question
+LONG_WEIGHTS = {TITLE_ROLE: 1.5, HEADINGS_ROLE: 0.5, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 0.5}
+PAIR_WEIGHT = 0.4  # of two words of a long query that stand next to each other in it, and in the text
 URL_WEIGHT = 0.5
 WORD_WEIGHT = 0.5  # of a whole Chinese or Japanese word, on top of its characters
 BEGINNING_SCORE = 2.0  # of a word of which only the beginning was given: BM25's score of one that every tenth page holds
@@ -42,7 +48,11 @@ TITLE_WEIGHT = 6.0  # of all the words in the title
 RELAX_SHARE = 0.6  # of the words that a page must hold once few pages hold all of them
 READING_TIE = 0.1  # what a second reading of the query adds
 
-_FIELDS_WITHIN = {IN_TITLE: {TITLE_ROLE: WEIGHTS[TITLE_ROLE]}, IN_ANCHOR: {ANCHOR_ROLE: WEIGHTS[ANCHOR_ROLE]}, IN_URL: {}}
+_FIELDS_WITHIN: Mapping[str, Mapping[str, float]] = {
+    IN_TITLE: {TITLE_ROLE: WEIGHTS[TITLE_ROLE]},
+    IN_ANCHOR: {ANCHOR_ROLE: WEIGHTS[ANCHOR_ROLE]},
+    IN_URL: {},
+}
 
 
 class QueryBuilder:
@@ -145,20 +155,21 @@ class QueryBuilder:
 def _asked(reading: Reading, factors: Mapping[Word, float], least: int) -> Expression:
     """So many of a reading's parts; what lifts a page above others that hold them too comes on top."""
     field_set = reading.analyzer.field_set
-    parts = tuple(_expression(part, field_set, factors) for part in reading.parts)
+    weights = LONG_WEIGHTS if len(reading.parts) >= LONG else WEIGHTS
+    parts = tuple(_expression(part, field_set, factors, weights) for part in reading.parts)
     return Also(Some(parts, least), tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0))))
 
 
-def _expression(asked: Asked, field_set: str, factors: Mapping[Word, float]) -> Expression:
+def _expression(asked: Asked, field_set: str, factors: Mapping[Word, float], weights: Mapping[str, float] = WEIGHTS) -> Expression:
     if isinstance(asked, Word):
-        found = _somewhere(asked, field_set)
+        found = _somewhere(asked, field_set, weights)
         factor = factors.get(asked, 1.0)
         return found if factor == 1.0 else found.times(factor)
-    parts = tuple(_expression(part, field_set, factors) for part in asked.parts)
+    parts = tuple(_expression(part, field_set, factors, weights) for part in asked.parts)
     return every(parts) if asked.every else Some(parts)
 
 
-def _somewhere(word: Word, field_set: str) -> Some:
+def _somewhere(word: Word, field_set: str, weights: Mapping[str, float]) -> Some:
     """A word in any field where it may stand, each field's score counted. A beginning is also a word by itself: the index may hold it
     without its ending."""
     unit = word.unit
@@ -169,7 +180,7 @@ def _somewhere(word: Word, field_set: str) -> Some:
         if word.beginning:
             found.append(Beginning(name, word.beginning, weight * BEGINNING_SCORE))
 
-    for role, weight in _FIELDS_WITHIN.get(word.within, WEIGHTS).items():
+    for role, weight in _FIELDS_WITHIN.get(word.within, weights).items():
         name = text_field(role, field_set)
         add(name, tuple(unit.phrase), weight)
         if unit.word:
@@ -189,7 +200,10 @@ def _together(parts: Sequence[Asked], field_set: str, factor: float) -> list[Exp
     title, body = text_field(TITLE_ROLE, field_set), text_field(BODY_ROLE, field_set)
     in_title = every(Leaf(title, tuple(unit.phrase), TITLE_WEIGHT * factor) for unit in units)
     terms = tuple(term for unit in units for term in unit.phrase)
-    return [in_title, Leaf(body, terms, NEAR_WEIGHT * factor, NEAR_SLOP)]
+    if len(units) < LONG:
+        return [in_title, Leaf(body, terms, NEAR_WEIGHT * factor, NEAR_SLOP)]
+    pairs = (Leaf(body, (*first.phrase, *second.phrase), PAIR_WEIGHT * factor, 1) for first, second in itertools.pairwise(units))
+    return [in_title, *pairs]
 
 
 def terms_of(readings: Iterable[Reading]) -> list[Term]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.core.units import format_time
 from lycosa.search.engine import MOST_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.results import FACETS, PER_HOST, Explanation
 from lycosa.serve.problems import Problem
 from lycosa.serve.source import Source
 
 MAX_QUERY = 2_000
 MAX_COUNT = 100
+MOST_FACET_VALUES = 100
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {"application/problem+json": {}}, "description": text}
@@ -27,6 +29,30 @@ class Fragment(BaseModel):
 
     text: str
     match: bool = Field(description="Whether the piece matches the query.")
+
+
+class ScorePart(BaseModel):
+    """What one term or phrase in one field counts."""
+
+    field: str
+    terms: list[str]
+    score: float
+
+
+class Explained(BaseModel):
+    """A score: `words` times `prior` times `freshness`."""
+
+    words: float = Field(description="BM25 of the words found, by field.")
+    prior: float = Field(description="What links say of the page: 1 to 1.5, after `lycosa rank`.")
+    freshness: float = Field(description="1.5 for a page published now, 1.25 after a week, 1 for one that gives no date.")
+    parts: list[ScorePart]
+
+
+class FacetValue(BaseModel):
+    """One value that pages have, and how many of them."""
+
+    value: str
+    count: int
 
 
 class Result(BaseModel):
@@ -42,6 +68,10 @@ class Result(BaseModel):
     fetched_at: str = Field(description="UTC, ISO 8601.")
     published_at: str | None = Field(description="What the page says of itself; UTC, ISO 8601.")
     score: float
+    type: str = Field(description="What kind of document it is: html, pdf, txt …")
+    copies: int = Field(description="Pages with the same text that were left out for this one.")
+    from_host: int = Field(description="Pages of its host that were found, among the first few hundred.")
+    explanation: Explained | None = Field(default=None, description="With `explain`: what the score is made of.")
 
 
 class Answer(BaseModel):
@@ -55,6 +85,7 @@ class Answer(BaseModel):
     notes: list[str] = Field(description="What to know about this answer.")
     missing_shards: list[int] = Field(description="Parts of the index, counted from 0, whose pages are not in this answer.")
     hits: list[Result]
+    facets: dict[str, list[FacetValue]] = Field(default={}, description="The values of what was asked to be counted, most pages first.")
 
 
 def create_router(source: Source, status: Callable[[], Mapping[str, object]]) -> APIRouter:
@@ -69,10 +100,33 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
         lang: Annotated[str, Query(max_length=16, description="Only pages in this language.")] = "",
         collection: Annotated[str, Query(max_length=64, description="Only pages of this collection.")] = "",
         site: Annotated[str, Query(max_length=255, description="Only pages of this host.")] = "",
+        sort: Annotated[Literal["", "relevance", "date"], Query(description="`date`: the newest first.")] = "",
+        per_host: Annotated[
+            int, Query(ge=0, le=MAX_COUNT, description="Results of a host that come before those of other hosts; 0: hosts do not matter.")
+        ] = PER_HOST,
+        fold: Annotated[bool, Query(description="Of pages with the same text show one.")] = True,
+        facets: Annotated[
+            str, Query(max_length=100, description=f"What to count all pages found by, separated by commas: {', '.join(FACETS)}.")
+        ] = "",
+        explain: Annotated[bool, Query(description="Say what each score is made of.")] = False,
     ) -> Answer:
-        """Search the index."""
+        """Search the index. The query's language is described in docs/query.md."""
         return answer(
-            source.search(SearchRequest(q, count=n, offset=offset, language=lang or None, collection=collection or None, host=site or None))
+            source.search(
+                SearchRequest(
+                    q,
+                    count=n,
+                    offset=offset,
+                    language=lang or None,
+                    collection=collection or None,
+                    host=site or None,
+                    order=sort,
+                    per_host=per_host,
+                    folded=fold,
+                    facets=tuple(name.strip() for name in facets.split(",") if name.strip()),
+                    explain=explain,
+                )
+            )
         )
 
     @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
@@ -94,6 +148,10 @@ def answer(results: SearchResults) -> Answer:
         notes=list(results.notes),
         missing_shards=list(results.missing_shards),
         hits=[_result(hit) for hit in results.hits],
+        facets={
+            name: [FacetValue(value=value, count=count) for value, count in list(values.items())[:MOST_FACET_VALUES]]
+            for name, values in results.facets.items()
+        },
     )
 
 
@@ -109,4 +167,13 @@ def _result(hit: Hit) -> Result:
         fetched_at=format_time(hit.fetched_at),
         published_at=None if hit.published_at is None else format_time(hit.published_at),
         score=hit.score,
+        type=hit.type,
+        copies=hit.copies,
+        from_host=hit.from_host,
+        explanation=_explained(hit.explanation) if hit.explanation is not None else None,
     )
+
+
+def _explained(found: Explanation) -> Explained:
+    parts = [ScorePart(field=part.field, terms=list(part.terms), score=part.score) for part in found.parts]
+    return Explained(words=found.words, prior=found.prior, freshness=found.freshness, parts=parts)

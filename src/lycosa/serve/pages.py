@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from lycosa.search.engine import MOST_HITS, SearchRequest, SearchResults
 from lycosa.serve.api import MAX_QUERY
 from lycosa.serve.languages import language_name
-from lycosa.serve.present import PAGE_SIZE, Filters, page_links, result_view
+from lycosa.serve.present import FACET_LABELS, PAGE_SIZE, Filters, facet_views, page_links, result_view
 from lycosa.serve.source import Source
 
 LAST_PAGE = MOST_HITS // PAGE_SIZE
@@ -33,8 +33,9 @@ def create_pages(source: Source) -> APIRouter:
         lang: Annotated[str, Query(max_length=16)] = "",
         site: Annotated[str, Query(max_length=255)] = "",
         collection: Annotated[str, Query(max_length=64)] = "",
+        sort: Annotated[Literal["", "relevance", "date"], Query()] = "",
     ) -> HTMLResponse:
-        filters = Filters(q.strip(), lang.strip(), site.strip(), collection.strip())
+        filters = Filters(q.strip(), lang.strip(), site.strip(), collection.strip(), sort)
         languages = languages_offered(source.languages(), filters.language)
         if not filters.query:
             return HTMLResponse(render_start(filters, languages))
@@ -45,6 +46,8 @@ def create_pages(source: Source) -> APIRouter:
             language=filters.language or None,
             collection=filters.collection or None,
             host=filters.site or None,
+            order=filters.sort,
+            facets=tuple(FACET_LABELS),
         )
         return HTMLResponse(render_results(filters, languages, source.search(request), page))
 
@@ -70,6 +73,7 @@ def render_results(filters: Filters, languages: Sequence[tuple[str, str]], resul
         filters=filters,
         languages=languages,
         results=results,
+        facets=facet_views(results.facets, filters),
         views=[result_view(hit, filters) for hit in results.hits],
         page=page,
         pages=page_links(results.total, page, filters, LAST_PAGE),

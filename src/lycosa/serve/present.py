@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -14,6 +14,9 @@ from lycosa.search.engine import Hit
 from lycosa.serve.languages import direction, language_name
 
 PAGE_SIZE = 10
+FACET_LABELS = {"language": "Language", "host": "Site", "collection": "Collection", "type": "Type", "date": "Year"}
+FACET_VALUES = 8
+"""Values of a facet that are shown."""
 PAGES_SHOWN = 9
 """How many page numbers stand under the results at once: as many as fit a phone in one line."""
 
@@ -28,10 +31,11 @@ class Filters:
     language: str = ""
     site: str = ""
     collection: str = ""
+    sort: str = ""  # date: the newest first
 
     def address(self, *, page: int = 1, **changes: str) -> str:
         """The search page's address with this search, `changes` applied; empty values are left out."""
-        values = {"q": self.query, "lang": self.language, "site": self.site, "collection": self.collection} | changes
+        values = {"q": self.query, "lang": self.language, "site": self.site, "collection": self.collection, "sort": self.sort} | changes
         pairs = [(name, value) for name, value in values.items() if value]
         if page > 1:
             pairs.append(("page", str(page)))
@@ -54,6 +58,9 @@ class ResultView:
     date: str  # ISO 8601, for <time datetime>
     date_text: str
     dated: str  # "published" or "fetched"
+    from_host: int  # pages of the host that were found
+    copies: int  # pages with the same text that are left out
+    type: str  # "" for the usual one
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,47 @@ def result_view(hit: Hit, filters: Filters) -> ResultView:
         date=date,
         date_text=date_text,
         dated="published" if hit.published_at is not None else "fetched",
+        from_host=hit.from_host,
+        copies=hit.copies,
+        type="" if hit.type == "html" else hit.type,
     )
+
+
+@dataclass(frozen=True)
+class FacetView:
+    """What the pages found have of one kind, each with a link that narrows the search to it."""
+
+    label: str
+    values: list[tuple[str, int, str]]  # (text, pages, address)
+
+
+def facet_views(facets: Mapping[str, Mapping[str, int]], filters: Filters) -> list[FacetView]:
+    """The facets that would narrow the search: those of more than one value."""
+    found = []
+    for name, label in FACET_LABELS.items():
+        values = list(facets.get(name, {}).items())
+        if name == "date":
+            values = sorted(((year, count) for year, count in values if year.isdigit()), reverse=True)
+        if len(values) > 1:
+            shown = [(_facet_text(name, value), count, _narrowed(name, value, filters)) for value, count in values[:FACET_VALUES]]
+            found.append(FacetView(label, shown))
+    return found
+
+
+def _facet_text(name: str, value: str) -> str:
+    return language_name(value) if name == "language" else value
+
+
+def _narrowed(name: str, value: str, filters: Filters) -> str:
+    if name == "language":
+        return filters.address(lang=value)
+    if name == "host":
+        return filters.address(site=value)
+    if name == "collection":
+        return filters.address(collection=value)
+    if name == "type":
+        return filters.address(q=f"{filters.query} filetype:{value}")
+    return filters.address(q=f"{filters.query} after:{value} before:{int(value) + 1}")
 
 
 def page_links(total: int, page: int, filters: Filters, last_page: int) -> list[PageLink]:
