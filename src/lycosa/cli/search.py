@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace_root
+from lycosa.cli.translate import document as translation_document
+from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
 
 if TYPE_CHECKING:
     from lycosa.search.engine import Hit, SearchResults
+    from lycosa.search.translated import Across
+
+SHOWN = 4
+"""Translations of a word that people are shown; --json has all."""
 
 _FACET_VALUES = 20  # that are printed
 
@@ -25,6 +31,12 @@ def command(
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only pages of this host.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only pages of this collection.")] = "",
+    across: Annotated[bool, typer.Option("--across", help="Ask in the other languages of the index too.")] = False,
+    into: Annotated[str, typer.Option("--into", metavar="XX[,XX]", help="Ask in these languages too.")] = "",
+    source: Annotated[str, typer.Option("--from", metavar="XX", help="The query's language, where it is not found out.")] = "",
+    translations: Annotated[
+        list[str] | None, typer.Option("--translate", metavar="XX:WORD=A|B", help="What to ask for instead of a word in a language.")
+    ] = None,
     order: Annotated[str, typer.Option("--sort", metavar="date", help="The newest first, instead of the best.")] = "",
     per_host: Annotated[
         int, typer.Option("--per-host", min=0, help="Results of a host that come before those of others; 0: hosts do not matter.")
@@ -61,6 +73,8 @@ def command(
         facets=names,
         explain=explain,
     )
+    if across or into:
+        request = replace(request, across=_across(into, source, translations or []))
     results = Searcher(root).search(request)
     if json_output:
         print_json(_document(results))
@@ -68,6 +82,19 @@ def command(
         _print(results)
     if not results.hits:
         raise typer.Exit(1)
+
+
+def _across(into: str, source: str, translations: list[str]) -> Across:
+    """Raises UsageError for a translation that is none."""
+    from lycosa.search.translated import Across, edit
+
+    edits = []
+    for given in translations:
+        understood = edit(given)
+        if understood is None:
+            raise UsageError(f"--translate {given!r} is not of the form XX:WORD=A|B, as in de:house=Haus|Gebäude")
+        edits.append(understood)
+    return Across(tuple(code.strip().lower() for code in into.split(",") if code.strip()), source.lower(), tuple(edits))
 
 
 def _document(results: SearchResults) -> dict[str, object]:
@@ -79,6 +106,7 @@ def _document(results: SearchResults) -> dict[str, object]:
         "generation": results.generation,
         "notes": results.notes,
         "missing_shards": list(results.missing_shards),
+        "translations": [translation_document(query) for query in results.translations],
         "hits": [
             {
                 "url": hit.url,
@@ -104,6 +132,9 @@ def _document(results: SearchResults) -> dict[str, object]:
 
 def _print(results: SearchResults) -> None:
     colour = sys.stdout.isatty()
+    for query in results.translations[1:]:
+        words = "; ".join(f"{term.source}: {', '.join(one.surface for one in term.alternatives[:SHOWN])}" for term in query.terms)
+        print(f"{query.language}  {words}", file=sys.stderr)
     for number, hit in enumerate(results.hits, results.offset + 1):
         _print_hit(number, hit, colour)
     for name, values in results.facets.items():

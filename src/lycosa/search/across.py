@@ -6,19 +6,24 @@ Scores of different languages are made comparable by dividing them by the best s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
+from lycosa.search.across_tables import OpenTables
+from lycosa.search.answer import HOUR_MS, NOTHING_INDEXED
 from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some
 from lycosa.search.filters import Filters
 from lycosa.search.opened import Address, OpenIndex
-from lycosa.search.ordering import Ranked
+from lycosa.search.ordering import BLOCK, Ranked, side_by_side
+from lycosa.search.query import ParsedQuery, clauses, parse_query
+from lycosa.search.results import MOST_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.statistics import K1, inverse_frequency
-from lycosa.search.translated import TYPED, TranslatedQuery, TranslatedTerm
+from lycosa.search.translated import TYPED, Across, TranslatedQuery, TranslatedTerm, Translator, query_language
 from lycosa.text.analyze import Unit, analyzer_for
-from lycosa.text.translation.source import Translation
+from lycosa.text.translation.source import Sources, Translation
 
 TIE = 0.15  # what a word's other translations add to the best: 0 and .3 are .002 worse on SIB-200's held-out fifth, .6 .015
 MOST_STRICT = 6  # words up to which pages with all of them come first
@@ -127,3 +132,70 @@ def merged(answers: Sequence[LanguageAnswer]) -> list[tuple[int, Ranked[Address]
         for page in answer.best
     ]
     return sorted(found, key=lambda item: (-item[1].score, item[0], item[1].place))
+
+
+def answer_across(index: OpenIndex | None, tables: OpenTables, request: SearchRequest, across: Across) -> SearchResults:
+    """Answer a query in all languages that are wanted, its own first; whatever is typed, never an exception of ours."""
+    started = time.perf_counter()
+    parsed = parse_query(request.text)
+    offset = max(0, min(request.offset, MOST_HITS))
+    count = max(0, min(request.count, MOST_HITS - offset))
+    notes = [*parsed.notes, *tables.problems]
+    answers, hits = list[LanguageAnswer](), list[Hit]()
+    if index is None or not index.documents:
+        notes.append(NOTHING_INDEXED)
+    elif not parsed.wanted:
+        notes.append("the query holds no word to translate")
+    else:
+        queries = _queries(index, tables, parsed, across, notes)
+        filters = Filters(collection=request.collection or "", host=(request.host or "").lower(), restrictions=parsed.restrictions)
+        searches = [LanguageSearch(index, query, filters) for query in queries]
+        now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
+        answers = [search.find(offset + count, folded=request.folded, now_ms=now_ms) for search in searches]
+        found = merged(answers)
+        if request.per_host and not filters.one_site:
+            found = _hosts_apart(found, request.per_host)
+        units = [search.units() for search in searches]
+        hits = [index.hits_of([page], units[number])[0] for number, page in found[offset : offset + count]]
+    total = sum(answer.total for answer in answers)
+    translations = tuple(answer.query for answer in answers)
+    took = (time.perf_counter() - started) * 1000
+    number = index.number if index is not None else 0
+    return SearchResults(request.text, total, hits, took, offset, number, notes, translations=translations)
+
+
+def _queries(index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: Across, notes: list[str]) -> list[TranslatedQuery]:
+    """The query in its own language, then in the others."""
+    sources = tables.sources
+    known = [language for language in index.languages if language]
+    source = across.source or query_language(parsed, known, sources, _holding(index, parsed, known))
+    wanted = [language for language in across.languages or known if language != source]
+    edits = {(language, word): given for language, word, given in across.edits}
+    translator = Translator(sources, parsed, source, edits)
+    without = [language for language in wanted if not sources.covers(source, language)]
+    if without:
+        listed = ", ".join(sorted(without))
+        notes.append(f"no translations from {source} into {listed}: only words as typed were looked for; see `lycosa translate`")
+    own = Translator(Sources(), parsed, source, edits).into(source)
+    return [query for query in (own, *map(translator.into, wanted)) if query.terms]
+
+
+def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
+    """Pages of each language, at most, that hold the query's words."""
+    found: dict[str, int] = {}
+    for language in languages:
+        analyzer = analyzer_for(language)
+        name = text_field(BODY_ROLE, analyzer.field_set)
+        terms = [term for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text) for term in unit.phrase]
+        found[language] = min(index.info.languages.get(language, 0), *(index.holding(name, term) for term in terms)) if terms else 0
+    return found
+
+
+def _hosts_apart(found: list[tuple[int, Ranked[Address]]], per_host: int) -> list[tuple[int, Ranked[Address]]]:
+    """As `ordering.side_by_side`, blocks being of one list of all languages."""
+    ordered: list[tuple[int, Ranked[Address]]] = []
+    for start in range(0, len(found), BLOCK):
+        block = found[start : start + BLOCK]
+        by_place = {page.place: number for number, page in block}
+        ordered += [(by_place[page.place], page) for page in side_by_side([page for _, page in block], per_host)]
+    return ordered

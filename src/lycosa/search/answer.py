@@ -21,7 +21,7 @@ RELAX_BELOW = 3
 """With fewer pages than this that hold all words, pages that hold most of them are shown too."""
 
 NOTHING_INDEXED = "nothing is indexed yet"
-_HOUR_MS = 3_600_000
+HOUR_MS = 3_600_000
 
 
 class Source(Protocol[Place]):
@@ -80,7 +80,7 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
         per_host=0 if by_date or filters.one_site else max(0, request.per_host),
         folded=request.folded,
         explain=request.explain,
-        now_ms=int(time.time() * 1000) // _HOUR_MS * _HOUR_MS,
+        now_ms=int(time.time() * 1000) // HOUR_MS * HOUR_MS,
     )
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import shards
 from lycosa.index.generation import Generation, storage_of
+from lycosa.search import across_tables
+from lycosa.search.across import answer_across
+from lycosa.search.across_tables import OpenTables
 from lycosa.search.answer import answer
 from lycosa.search.opened import OpenIndex, schema_of
 from lycosa.search.results import MOST_HITS, Hit, SearchRequest, SearchResults
@@ -41,6 +44,7 @@ class Searcher:
     def __init__(self, root: str) -> None:
         self._storage = storage_of(root)
         self._opened: _Opened | None = None
+        self._tables: tuple[across_tables.Seen, OpenTables] | None = None
         if not self.reload() and self._storage.size(WORKSPACE_FILE) is None:
             raise WorkspaceError(
                 f"{self._storage.root} is not a workspace: it has no {WORKSPACE_FILE}; name the right folder with -w DIR, "
@@ -84,11 +88,19 @@ class Searcher:
     def search(self, request: SearchRequest) -> SearchResults:
         """Answer a query; whatever is typed, never an exception."""
         opened = self._opened
-        results = answer(opened.index if opened else None, request)
+        index = opened.index if opened else None
+        results = answer(index, request) if request.across is None else answer_across(index, self._tables_now(), request, request.across)
         if opened is None or not opened.missing:
             return results
         notes = [*results.notes, *(f"shard {number + 1} is missing: {reason}" for number, reason in sorted(opened.missing.items()))]
         return replace(results, notes=notes, missing_shards=tuple(sorted(opened.missing)))
+
+    def _tables_now(self) -> OpenTables:
+        """The tables of translations, opened anew when there are others. Those that were open stay so for who still asks them."""
+        there = across_tables.seen(self._storage)
+        if self._tables is None or self._tables[0] != there:
+            self._tables = there, across_tables.open_tables(self._storage)
+        return self._tables[1]
 
 
 def _wrong(part: Generation | WorkspaceError | None) -> str:

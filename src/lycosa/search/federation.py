@@ -137,7 +137,8 @@ class Federation:
                 continue
             took = (time.monotonic() - started) * 1000
             missing = tuple(sorted(asking.missing))
-            notes = [*results.notes, *_missing_note(missing, len(asking.chosen))]
+            alone = ["shards on other machines are asked in the query's own language alone"] if request.across is not None else []
+            notes = [*results.notes, *alone, *_missing_note(missing, len(asking.chosen))]
             return replace(results, took_ms=took, notes=notes, missing_shards=missing)
 
     def close(self) -> None:

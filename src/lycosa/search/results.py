@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lycosa.search.snippet import Snippet
+from lycosa.search.translated import Across, TranslatedQuery
 
 MOST_HITS = 1_000
 """Hits that one request may page to and take: `offset` + `count` is cut to it."""
@@ -38,6 +39,7 @@ class SearchRequest:
     folded: bool = True
     facets: tuple[str, ...] = ()
     explain: bool = False
+    across: Across | None = None  # ask in other languages too
 
 
 @dataclass(slots=True, frozen=True)
@@ -96,3 +98,4 @@ class SearchResults:
     notes: list[str]
     missing_shards: tuple[int, ...] = ()  # shards, counted from 0, whose pages are not in the answer
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by name: value -> pages, most first
+    translations: tuple[TranslatedQuery, ...] = ()  # how the query was asked in each language; its own comes first

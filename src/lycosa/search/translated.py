@@ -30,6 +30,27 @@ Edits = Mapping[tuple[str, str], tuple[str, ...]]
 
 
 @dataclass(slots=True, frozen=True)
+class Across:
+    """In which languages to ask besides the query's own: none named is all of the index. `source`: the query's, "" if it is to be found.
+
+    `edits`: (language, word as typed, what to look for instead).
+    """
+
+    languages: tuple[str, ...] = ()
+    source: str = ""
+    edits: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+
+def edit(text: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """`de:house=Haus|Gebäude` as an edit; None if it is not of that form."""
+    language, colon, rest = text.partition(":")
+    word, equals, given = rest.partition("=")
+    if not (colon and equals and language.isalpha() and word.strip()):
+        return None
+    return language.lower(), word.strip().lower(), tuple(each.strip() for each in given.split("|") if each.strip())
+
+
+@dataclass(slots=True, frozen=True)
 class TranslatedTerm:
     """A word of the query, or several that were looked up together, and its translations, the heaviest first.
 
@@ -85,9 +106,9 @@ class Translator:
             for count in range(min(LONGEST_PHRASE, len(units) - place), 1, -1):
                 together = units[place : place + count]
                 known = self.sources.lookup(phrase_key(together), self.language, other.language)
-                if known and not has_parts(analyzer):
+                if known:
                     words = tuple(self._word(unit, analyzer, other) for unit in together)
-                    found.append(self._edited(TranslatedTerm(_written(together), tuple(known), words), other))
+                    found.append(self._edited(TranslatedTerm(_written(together, analyzer), tuple(known), words), other))
                     place += count
                     break
             else:
@@ -143,8 +164,8 @@ def _runs(listed: Iterable[Clause]) -> list[str]:
     return [*found, " ".join(loose)] if loose else found
 
 
-def _written(units: Sequence[Unit]) -> str:
-    return " ".join(bare(unit.surface) for unit in units)
+def _written(units: Sequence[Unit], analyzer: Analyzer) -> str:
+    return ("" if has_parts(analyzer) and analyzer.language != "ko" else " ").join(bare(unit.surface) for unit in units)
 
 
 def _as_typed(surface: str, other: Analyzer) -> list[Translation]:

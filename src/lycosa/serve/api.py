@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -11,6 +12,7 @@ from pydantic import BaseModel, Field
 from lycosa.core.units import format_time
 from lycosa.search.engine import MOST_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.results import FACETS, PER_HOST, Explanation
+from lycosa.search.translated import Across, TranslatedQuery, edit
 from lycosa.serve.problems import Problem
 from lycosa.serve.source import Source
 
@@ -74,6 +76,28 @@ class Result(BaseModel):
     explanation: Explained | None = Field(default=None, description="With `explain`: what the score is made of.")
 
 
+class Alternative(BaseModel):
+    """What a word is looked for as."""
+
+    text: str
+    weight: float = Field(description="How much it counts, up to 1.")
+    origin: str = Field(description="The table that it is from; `as typed`, or `given` by parameter `translate`.")
+
+
+class TranslatedWord(BaseModel):
+    """A word of the query, and its translations, the heaviest first."""
+
+    source: str
+    alternatives: list[Alternative]
+
+
+class Translated(BaseModel):
+    """The query in one language."""
+
+    language: str
+    terms: list[TranslatedWord]
+
+
 class Answer(BaseModel):
     """The answer to a search."""
 
@@ -85,6 +109,7 @@ class Answer(BaseModel):
     notes: list[str] = Field(description="What to know about this answer.")
     missing_shards: list[int] = Field(description="Parts of the index, counted from 0, whose pages are not in this answer.")
     hits: list[Result]
+    translations: list[Translated] = Field(description="With `across`: how the query was asked in each language, its own first.")
     facets: dict[str, list[FacetValue]] = Field(default={}, description="The values of what was asked to be counted, most pages first.")
 
 
@@ -109,25 +134,31 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
             str, Query(max_length=100, description=f"What to count all pages found by, separated by commas: {', '.join(FACETS)}.")
         ] = "",
         explain: Annotated[bool, Query(description="Say what each score is made of.")] = False,
+        across: Annotated[
+            str, Query(max_length=255, description="Ask in these languages too (ISO 639 codes with commas between), or in `all`.")
+        ] = "",
+        source_language: Annotated[str, Query(alias="from", max_length=3, description="The query's language, if it is known.")] = "",
+        translate: Annotated[
+            list[str] | None, Query(max_length=256, description="What to ask for instead of a word in a language: `de:house=Haus|Gebäude`.")
+        ] = None,
     ) -> Answer:
         """Search the index. The query's language is described in docs/query.md."""
-        return answer(
-            source.search(
-                SearchRequest(
-                    q,
-                    count=n,
-                    offset=offset,
-                    language=lang or None,
-                    collection=collection or None,
-                    host=site or None,
-                    order=sort,
-                    per_host=per_host,
-                    folded=fold,
-                    facets=tuple(name.strip() for name in facets.split(",") if name.strip()),
-                    explain=explain,
-                )
-            )
+        request = SearchRequest(
+            q,
+            count=n,
+            offset=offset,
+            language=lang or None,
+            collection=collection or None,
+            host=site or None,
+            order=sort,
+            per_host=per_host,
+            folded=fold,
+            facets=tuple(name.strip() for name in facets.split(",") if name.strip()),
+            explain=explain,
         )
+        if across:
+            request = replace(request, across=across_of(across, source_language, translate or []))
+        return answer(source.search(request))
 
     @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
     def workspace_status() -> dict[str, Any]:
@@ -148,11 +179,29 @@ def answer(results: SearchResults) -> Answer:
         notes=list(results.notes),
         missing_shards=list(results.missing_shards),
         hits=[_result(hit) for hit in results.hits],
+        translations=[_translated(query) for query in results.translations],
         facets={
             name: [FacetValue(value=value, count=count) for value, count in list(values.items())[:MOST_FACET_VALUES]]
             for name, values in results.facets.items()
         },
     )
+
+
+def across_of(languages: str, source: str, translate: list[str]) -> Across:
+    """The parameters of a search across languages; edits of another form than `de:house=Haus|Gebäude` are passed over."""
+    named = () if languages == "all" else tuple(code.strip().lower() for code in languages.split(",") if code.strip())
+    return Across(named, source.lower(), tuple(understood for given in translate if (understood := edit(given)) is not None))
+
+
+def _translated(query: TranslatedQuery) -> Translated:
+    terms = [
+        TranslatedWord(
+            source=term.source,
+            alternatives=[Alternative(text=one.surface, weight=round(one.weight, 3), origin=one.origin) for one in term.alternatives],
+        )
+        for term in query.terms
+    ]
+    return Translated(language=query.language, terms=terms)
 
 
 def _result(hit: Hit) -> Result:

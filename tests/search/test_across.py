@@ -1,0 +1,162 @@
+"""A query asked in other languages: dictionaries, tables of the crawl, edits, what is kept, and the merged list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.translating import add_dictionary, look_up, remove_table, tables_of
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import UsageError
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine import Searcher, SearchRequest, SearchResults
+from lycosa.search.query import parse_query
+from lycosa.search.translated import Across, Edits, Translator, edit, query_language
+from lycosa.text.translation.source import Sources
+from tests.index.corpus import Corpus, page
+
+SMALL = IndexSettings.model_validate({"heap": "15MiB"})
+
+PAGES = {
+    "http://en.test/houses": page("Old houses by the river are dear. A house needs a roof.", title="Houses", language="en"),
+    "http://de.test/haus": page("Alte Häuser am Fluss sind teuer. Ein Haus braucht ein Dach.", title="Häuser", language="de"),
+    "http://de.test/fluss": page("Der Fluss ist lang und breit und voller Fische.", title="Der Fluss", language="de"),
+    "http://de.test/system": page("Ein Betriebssystem verwaltet den Rechner.", title="Betriebssysteme", language="de"),
+    "http://de.test/python": page("Python 3 ist eine Sprache zum Programmieren.", title="Python", language="de"),
+    "http://zh.test/python": page("用 Python 编程很有意思，程序员都喜欢它。", title="Python 编程入门", language="zh"),
+    "http://zh.test/system": page("操作系统管理计算机的资源。", title="操作系统", language="zh"),
+    "http://hant.test/system": page("作業系統管理電腦。操作系統是軟體。", title="操作系統", language="zh"),
+    "http://ms.test/rumah": page("Rumah itu besar dan mahal sekali di tepi sungai.", title="Rumah", language="ms"),
+    "http://lo.test/": page("ເຮືອນ ຫຼັງ ໃຫຍ່ ຢູ່ ແຄມ ນ້ຳ.", title="ເຮືອນ", language="lo"),
+}  # fmt: skip
+GERMAN = (
+    "house\tHaus|Gebäude\nriver\tFluss\nroof\tDach\noperating system\tBetriebssystem\nsystem\tSystem|Anlage\nprogramming\tProgrammieren\n"
+)
+CHINESE = "house\t房子|房屋\noperating system\t操作系统\nprogramming\t编程|程序设计\ncomputer\t计算机|电脑\nfish\t鱼\n"
+MALAY = "house\trumah\nriver\tsungai\nbig\tbesar\n"
+LAO = "house\tເຮືອນ\nbig\tໃຫຍ່\n"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("across")
+    corpus = Corpus(str(folder / "w"))
+    corpus.commit(PAGES.items())
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    for target, rows in (("de", GERMAN), ("zh", CHINESE), ("ms", MALAY), ("lo", LAO)):
+        path = folder / f"en-{target}.tsv"
+        path.write_text(rows, encoding="utf-8")
+        add_dictionary(corpus.root, path)
+    return corpus.root
+
+
+@pytest.fixture(scope="module")
+def searcher(root: str) -> Searcher:
+    return Searcher(root)
+
+
+def ask(searcher: Searcher, text: str, *languages: str, edits: tuple[str, ...] = (), **more: object) -> SearchResults:
+    understood = tuple(found for given in edits if (found := edit(given)) is not None)
+    return searcher.search(SearchRequest(text, across=Across(languages, edits=understood), **more))  # type: ignore[arg-type]
+
+
+def urls(results: SearchResults) -> list[str]:
+    return [hit.url.removeprefix("http://") for hit in results.hits]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("house", {"en.test/houses", "de.test/haus", "ms.test/rumah", "lo.test/"}),
+        ("houses", {"en.test/houses", "de.test/haus", "ms.test/rumah", "lo.test/"}),
+        ("operating system", {"de.test/system", "zh.test/system", "hant.test/system"}),
+        ("Python programming", {"de.test/python", "zh.test/python"}),
+        ("haus", {"de.test/haus", "en.test/houses", "ms.test/rumah", "lo.test/"}),
+        ("rumah", {"ms.test/rumah", "en.test/houses", "de.test/haus", "lo.test/"}),
+        ("操作系统", {"zh.test/system", "hant.test/system", "de.test/system"}),
+        ("操作系統", {"zh.test/system", "hant.test/system", "de.test/system"}),
+        ("Python 编程", {"zh.test/python", "de.test/python"}),
+        ("Python 編程", {"zh.test/python", "de.test/python"}),
+        ("ເຮືອນ", {"lo.test/", "en.test/houses", "de.test/haus", "ms.test/rumah"}),
+        ("house -big", {"en.test/houses", "de.test/haus"}),
+        ("house site:de.test", {"de.test/haus"}),
+    ],
+)
+def test_pages_in_all_languages_are_found(searcher: Searcher, query: str, expected: set[str]) -> None:
+    found = urls(ask(searcher, query))
+    assert set(found[: len(expected)]) == expected, found
+
+
+def test_only_the_languages_that_are_named_are_asked(searcher: Searcher) -> None:
+    results = ask(searcher, "house", "de")
+    assert set(urls(results)) == {"en.test/houses", "de.test/haus"}
+    assert [query.language for query in results.translations] == ["en", "de"]
+
+
+def test_the_answer_shows_translations_and_takes_others(searcher: Searcher) -> None:
+    (_, german) = ask(searcher, "house", "de").translations
+    assert {each.surface for each in german.terms[0].alternatives} == {"Haus", "Gebäude", "house"}
+    edited = ask(searcher, "house", "de", edits=("de:house=Fluss",))
+    assert "de.test/fluss" in urls(edited)
+    assert [each.surface for each in edited.translations[1].terms[0].alternatives] == ["Fluss"]
+    assert "de.test/haus" in urls(ask(searcher, "old house", "de", edits=("de:old=",)))
+
+
+def test_translated_words_are_marked(searcher: Searcher) -> None:
+    hits = {hit.url: hit for hit in ask(searcher, "house").hits}
+    marked = {url: {text for text, match in hit.snippet if match} for url, hit in hits.items()}
+    assert marked["http://de.test/haus"] == {"Häuser", "Haus"}
+    assert marked["http://ms.test/rumah"] == {"Rumah"}
+    assert "".join(text for text, match in hits["http://lo.test/"].snippet if match) == "ເຮືອນ"
+
+
+def test_through_english_where_no_table_joins_two_languages(root: str) -> None:
+    (malay,) = look_up(root, "Haus", "de", ("ms",))
+    assert malay.terms[0].alternatives[0].surface in ("Haus", "rumah")
+    assert "rumah" in {each.surface for each in malay.terms[0].alternatives}
+    assert any(" + " in each.origin for each in malay.terms[0].alternatives)
+
+
+def test_pages_of_an_answer_go_together(searcher: Searcher) -> None:
+    whole = urls(ask(searcher, "house"))
+    assert [url for start in range(len(whole)) for url in urls(ask(searcher, "house", count=1, offset=start))] == whole
+
+
+@pytest.mark.parametrize("query", ["", "-", '""', "lang:de", "(((", "a" * 3_000, "*", "\ud800 house", "house OR", "OR " * 40])
+def test_any_input_gives_an_answer(searcher: Searcher, query: str) -> None:
+    assert ask(searcher, query).query == query
+
+
+def test_a_language_without_translations_is_told(searcher: Searcher) -> None:
+    notes = ask(searcher, "house", "fr").notes
+    assert any("no translations from en into fr" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"), [("house", "en"), ("Betriebssystem", "de"), ("rumah besar", "ms"), ("编程", "zh"), ("Python 编程", "zh")]
+)
+def test_the_language_of_a_few_words_is_found(root: str, text: str, language: str) -> None:
+    assert query_language(parse_query(text), ["zh", "de", "en", "ms", "lo"], tables_of(root).sources) == language
+
+
+def test_tables_come_and_go_while_a_searcher_is_open(root: str, tmp_path: Path) -> None:
+    searcher = Searcher(root)
+    assert "de.test/fluss" not in urls(ask(searcher, "stream", "de"))
+    path = tmp_path / "more.tsv"
+    path.write_text("stream\tFluss\n", encoding="utf-8")
+    assert add_dictionary(root, path, "en", "de").name == "more"
+    assert "de.test/fluss" in urls(ask(searcher, "stream", "de"))
+    with pytest.raises(UsageError, match="already"):
+        add_dictionary(root, path, "en", "de")
+    remove_table(root, "more")
+    assert "de.test/fluss" not in urls(ask(searcher, "stream", "de"))
+    with pytest.raises(UsageError, match="no table"):
+        remove_table(root, "more")
+
+
+def test_numbers_and_names_are_kept() -> None:
+    edits: Edits = {}
+    query = Translator(Sources(), parse_query("Debian 12"), "en", edits).into("ru")
+    assert [(term.source, [each.key for each in term.alternatives]) for term in query.terms] == [("Debian", ["debian"]), ("12", ["12"])]
