@@ -14,7 +14,7 @@ from lycosa.fetch.file_transfer import split_file_url
 from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
 from tests.fetch import fetching
 from tests.fetch.fetching import fetch, run
-from tests.servers.ftp import ftp, lying_ftp
+from tests.servers.ftp import flooding_ftp, ftp, lying_ftp
 from tests.servers.gopher import gopher
 
 LOCAL = "127.0.0.1"
@@ -140,3 +140,9 @@ def test_a_gopher_server_says_what_is_not_there() -> None:
     with gopher({"/three": b"3 is a number\tand no error\r\n"}) as (port, _), open_fetcher([(LOCAL, port)]) as fetcher:
         assert fetch(fetcher, f"gopher://{LOCAL}:{port}/0/none.txt").status == 404
         assert fetch(fetcher, f"gopher://{LOCAL}:{port}/0/three").status == 200
+
+
+def test_a_greeting_without_end() -> None:
+    with flooding_ftp() as port, open_fetcher([(LOCAL, port)]) as fetcher:
+        exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/")
+        assert (exchange.error, exchange.response_head) == (FetchError.HEADERS_TOO_LARGE, b"")

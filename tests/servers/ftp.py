@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
@@ -119,6 +119,28 @@ def lying_ftp(named: str) -> Iterator[int]:
     """A server that names this address for its data."""
     with _LyingServer(("127.0.0.1", 0), _Liar) as server:
         server.named = named
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Flooder(socketserver.StreamRequestHandler):
+    """Greets without end."""
+
+    def handle(self) -> None:
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"220-" + b"welcome " * 1_000 + b"\r\n")
+
+
+@contextmanager
+def flooding_ftp() -> Iterator[int]:
+    """A server whose greeting has no end."""
+    with _LyingServer(("127.0.0.1", 0), _Flooder) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

@@ -61,7 +61,7 @@ def split_file_url(url: str) -> re.Match[str] | None:
 class FileTransfer(Transfer):
     """One file, listing or menu under way. Made anew for each: unlike pages they seldom follow one another."""
 
-    __slots__ = ("_controls", "_dialled_control")
+    __slots__ = ("_control_size", "_controls", "_dialled_control")
 
     def __init__(
         self,
@@ -77,6 +77,8 @@ class FileTransfer(Transfer):
         self.url = url
         self._controls = controls
         self._dialled_control = False
+        self._control_size = 0
+        curl.setopt(pycurl.HEADERFUNCTION, self._hear)
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_FTP | pycurl.PROTO_GOPHER)
         curl.setopt(pycurl.HTTPHEADER, [])
         if url[1] == "ftp":
@@ -93,6 +95,15 @@ class FileTransfer(Transfer):
         if since is not None and self.protocol == "ftp" and not self._is_folder():
             self.curl.setopt(pycurl.TIMECONDITION, pycurl.TIMECONDITION_IFMODSINCE)
             self.curl.setopt(pycurl.TIMEVALUE, timegm(since))
+
+    def _hear(self, line: bytes) -> int | None:
+        """A line of the control connection. libcurl bounds heads, but not what an FTP server says before it answers."""
+        self.head.append(line)
+        self._control_size += len(line)
+        if self._control_size <= self.max_header:
+            return None
+        self.head_too_large = True
+        return 0
 
     @property
     def protocol(self) -> str:
