@@ -3,10 +3,11 @@
     python -m bench.large [--urls 10000000 --hosts 1000000] [--fetches 200000] [--workspace FOLDER]
     python -m bench.large --urls 1000000 --hosts 100000
 
-Generates the state by `tests/frontier/large.py` (or copies FOLDER), then crawls it in a fresh process as `lycosa crawl` does:
-session, resume, worker, commits, upkeep; without the index. The web answers in process, on a clock that moves only when the
-worker waits: pages of 15 KB with 40 links, 34 of them to known URLs, 5 to new URLs of known hosts, and one page in ten leads
-to a new host. CPU is of all threads and of the merges' processes; what the web takes to make its pages is left out.
+Generates the state by `tests/frontier/large.py` (or copies FOLDER), folds it as a crawl would have long before, then crawls it in a
+fresh process as `lycosa crawl` does: session, resume, worker, commits, upkeep; without the index. The web answers in process, on a
+clock that moves only when the worker waits: pages of 15 KB with 40 links, 34 of them to known URLs, 5 to new URLs of known hosts,
+and one page in ten leads to a new host. CPU is of all threads and of the merges' processes; what the web takes to make its pages is
+left out.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ from lycosa.crawl.batch import Batch
 from lycosa.crawl.ledger import Job
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.reserve import Reserve
+from lycosa.store.merge import merge
+from lycosa.store.plan import MergeSettings
 from lycosa.store.workspace import Workspace
 
 T = TypeVar("T")
@@ -211,7 +214,7 @@ def main() -> None:
         if arguments.workspace:
             shutil.copytree(arguments.workspace, folder)
         else:
-            build(str(folder), Plan(arguments.urls, arguments.hosts))
+            merge(build(str(folder), Plan(arguments.urls, arguments.hosts)), MergeSettings(), whole=True)
         (folder / "known.json").write_text(json.dumps(_sample(Workspace.open(str(folder)))))
         print(f"{machine()}; load {load_average():.1f}\n", flush=True)
         command = [sys.executable, "-m", "bench.large", *sys.argv[1:], "--inside", str(folder)]

@@ -16,9 +16,10 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlRow
 from lycosa.store import merge as merging
 from lycosa.store.check import verify
-from lycosa.store.files import Source, by_partition, in_key_order, write_rows
+from lycosa.store.files import by_partition, write_rows
 from lycosa.store.live import LiveTables
 from lycosa.store.merge import maintenance, merge, merge_is_due
+from lycosa.store.ordered import Source, in_key_order
 from lycosa.store.plan import MergeSettings, base_place
 from lycosa.store.schema import SORT, TABLES
 from lycosa.store.tables import Buffers
@@ -222,7 +223,7 @@ def test_files_are_merged_in_key_order_with_whole_keys(contents: list[list[tuple
         expected: list[tuple[int, int, int, int]] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda _: None)
-            patch.setattr("lycosa.store.files._FEWEST_ROWS", 1)
+            patch.setattr("lycosa.store.ordered._FEWEST_ROWS", 1)
             for place, keys in enumerate(contents):
                 buffers = Buffers()
                 for number, (partition, host, url) in enumerate(keys):

@@ -28,8 +28,9 @@ from lycosa.export.shelf import Place as DocumentPlace
 from lycosa.export.shelf import Shelf
 from lycosa.export.side_by_side import side_by_side
 from lycosa.graph.generation import current_duplicates
-from lycosa.store.files import ENTRY, in_key_order
+from lycosa.store.files import ENTRY
 from lycosa.store.live import LiveTables, sources
+from lycosa.store.ordered import in_key_order
 from lycosa.store.rank import SOURCE, not_outranked
 from lycosa.store.schema import TABLES
 from lycosa.store.workspace import Workspace

@@ -1,29 +1,19 @@
-"""Table files, read in key order with bounded memory, and written as they come.
-
-Every file is sorted by (partition, host_key, url_key), so many of them are merged by blocks: of each file a block of rows is in
-memory, and what lies below the lowest end of all blocks can be handed on. Hot path of every merge, guarded by bench/store.py.
-"""
+"""Table files: scanned, and written as their rows come. Many of them in key order: `lycosa.store.ordered`."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import sqrt
+from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from lycosa.store.local_storage import Wanted
-from lycosa.store.schema import SORT, Table
+from lycosa.store.schema import Table
 from lycosa.store.state import LiveFile
 from lycosa.store.storage import Storage
-from lycosa.store.tables import GROUP_BYTES, group_rows, polars_schema
+from lycosa.store.tables import GROUP_BYTES, GROUP_ROWS, PASSING_GROUP_BYTES, PASSING_LEVEL, group_rows, polars_schema
 
 ENTRY = "entry"
-_FEWEST_ROWS = 16  # of a block: less only costs time
-_UNPACKED = 6  # bytes in memory for one in a file, about; only for the first block of each file
-_LEVEL = 3  # zstd; urls: 5 % smaller than level 1 and 5 % slower to write
+_LEVEL = 3  # zstd; links: 16 % smaller than level 1 and 19 % slower to write, urls and pages 0 to 15 and 5 %
 
 
 def scan_file(storage: Storage, table: Table, file: LiveFile) -> pl.LazyFrame:
@@ -40,54 +30,14 @@ def scan_file(storage: Storage, table: Table, file: LiveFile) -> pl.LazyFrame:
     return rows if file.merged else rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
 
 
-@dataclass(slots=True, frozen=True)
-class Source:
-    """Rows in key order: one file, or several whose key ranges follow each other. `only` filters them."""
-
-    files: tuple[LiveFile, ...]
-    only: pl.Expr | None = None
-
-    @property
-    def rows(self) -> int:
-        return sum(file.rows for file in self.files)
+def group_rows_of(storage: Storage, file: LiveFile) -> int:
+    """How many rows each row group of a file has, but for its last; 0: it does not say."""
+    return int(pl.read_parquet_metadata(storage.local(file.path, file.bytes, file.digest)).get(GROUP_ROWS, 0))
 
 
-def in_key_order(
-    storage: Storage, table: Table, sources: Sequence[Source], memory_bytes: int, columns: Sequence[str] | None = None
-) -> Iterator[pl.DataFrame]:
-    """All rows of the sources by key, rows of one key in the order of the sources; what shares a key comes in one frame.
-
-    With `entry` as last column. `columns` must hold those of `SORT`. About `memory_bytes` of rows are held, however large the
-    sources are; a key with more rows than that is held whole.
-    """
-    storage.bring([Wanted(file.path, file.bytes, file.digest) for source in sources for file in source.files])
-    # A block that is a part of a row group costs unpacking the whole group: with these shares the least is unpacked in all.
-    shares = [sqrt(source.rows * min(source.rows, table.group_rows)) for source in sources]
-    cursors = [
-        _Cursor(storage, table, source, int(memory_bytes * share / max(1.0, sum(shares))), columns)
-        for source, share in zip(sources, shares, strict=True)
-    ]
-    while cursors:
-        for cursor in cursors:
-            cursor.fill()
-        cursors = [cursor for cursor in cursors if cursor.rows.height]
-        waiting = [(cursor.last(), cursor) for cursor in cursors if cursor.more]
-        if not waiting:
-            parts = [cursor.take(cursor.rows.height) for cursor in cursors]
-        else:
-            cut = min(last for last, _ in waiting)
-            parts = [cursor.take(cursor.below(cut)) for cursor in cursors]
-        parts = [part for part in parts if part.height]
-        if parts:
-            yield parts[0] if len(parts) == 1 else pl.concat(parts).sort(SORT, maintain_order=True)
-        for last, cursor in waiting:
-            if not parts and last == cut:
-                cursor.read()
-
-
-def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, group_bytes: int = GROUP_BYTES) -> int:
-    """Write frames, which come in key order, to one Parquet file as they come; returns the rows. Not synced. `group_bytes`: the
-    most that a row group holds in memory.
+def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, *, passing: bool = False) -> int:
+    """Write frames, which come in key order, to one Parquet file as they come; returns the rows. Not synced. `passing`: it will be
+    folded into another one before long.
 
     Raises:
         whatever the frames' iterator raises, and OSError.
@@ -112,13 +62,15 @@ def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, group_by
                 raise
 
     rows = register_io_source(source, schema=first.schema, is_pure=False)
+    of_group = group_rows(first, table, PASSING_GROUP_BYTES if passing else GROUP_BYTES)
     try:
         rows.sink_parquet(
             path,
             compression="zstd",
-            compression_level=_LEVEL,
+            compression_level=PASSING_LEVEL if passing else _LEVEL,
             statistics=True,
-            row_group_size=group_rows(first, table, group_bytes),
+            row_group_size=of_group,
+            metadata={GROUP_ROWS: str(of_group)},
             maintain_order=True,
         )
     except pl.exceptions.PolarsError:
@@ -161,66 +113,3 @@ def by_partition(frames: Iterable[pl.DataFrame], most_rows: Callable[[], int]) -
                 return
             rest.append(frame)
         yield part()
-
-
-_Key = tuple[int, int, int]  # of `SORT`
-
-
-class _Cursor:
-    """One source's place: the rows that were read and not handed on, and whether there are `more`."""
-
-    def __init__(self, storage: Storage, table: Table, source: Source, memory_bytes: int, columns: Sequence[str] | None) -> None:
-        self._storage, self._table, self._files, self._columns = storage, table, source.files, columns
-        self._heights = [file.rows for file in source.files]
-        self._only = source.only
-        self._memory_bytes = memory_bytes
-        stored = sum(file.bytes for file in source.files)
-        self._block = self._rows_for(_UNPACKED * stored / max(1, source.rows))
-        self._file = self._offset = 0
-        self.rows = pl.DataFrame()
-        self.more = bool(self._files)
-
-    def fill(self) -> None:
-        """Read on while less than half a block is there."""
-        while self.more and self.rows.height * 2 < self._block:
-            self.read()
-
-    def read(self) -> None:
-        """One block more."""
-        while self._file < len(self._files) and self._offset >= self._heights[self._file]:
-            self._file, self._offset = self._file + 1, 0
-        if self._file == len(self._files):
-            self.more = False
-            return
-        rows = scan_file(self._storage, self._table, self._files[self._file])
-        if self._columns is not None:
-            rows = rows.select(*self._columns, ENTRY)
-        block = rows.slice(self._offset, self._block).collect()
-        self._offset += self._block
-        if block.height:
-            self._block = self._rows_for(block.estimated_size() / block.height)
-        if self._only is not None:
-            block = block.filter(self._only)
-        if block.height:
-            self.rows = pl.concat([self.rows, block]) if self.rows.height else block
-        self.more = self._file + 1 < len(self._files) or self._offset < self._heights[self._file]
-
-    def last(self) -> _Key:
-        """The key of the last row that was read."""
-        return self._key(self.rows.height - 1)
-
-    def below(self, cut: _Key) -> int:
-        """How many of the rows that were read have a lower key."""
-        return bisect_left(range(self.rows.height), cut, key=self._key)
-
-    def _key(self, place: int) -> _Key:
-        partition, host_key, url_key = (self.rows.get_column(name)[place] for name in SORT)
-        return partition, host_key, url_key
-
-    def take(self, count: int) -> pl.DataFrame:
-        """Hand on the first rows."""
-        part, self.rows = self.rows[:count], self.rows[count:]
-        return part
-
-    def _rows_for(self, row_bytes: float) -> int:
-        return max(_FEWEST_ROWS, int(self._memory_bytes / max(1.0, row_bytes)))

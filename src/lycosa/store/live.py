@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 from lycosa.core.errors import UsageError, WorkspaceError
-from lycosa.store.files import ENTRY, Source, in_key_order, scan_file
+from lycosa.store.files import ENTRY, scan_file
 from lycosa.store.local_storage import Wanted
+from lycosa.store.ordered import Source, in_key_order
 from lycosa.store.plan import base_place
 from lycosa.store.rank import SOURCE, not_outranked, unapplied
 from lycosa.store.schema import SORT, TABLES, Table

@@ -20,14 +20,14 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.claim import NotLive, append, seal
 from lycosa.store.entry import MERGE, DataFile, Entry, new_attempt
-from lycosa.store.files import Source, by_partition, in_key_order, scan_file, write_rows
+from lycosa.store.files import by_partition, scan_file, write_rows
+from lycosa.store.ordered import Source, in_key_order
 from lycosa.store.owner import FOLDER as RUN
 from lycosa.store.plan import SHARED, MergeSettings, Plan, base_path, base_place, delta_path, plan
 from lycosa.store.rank import not_outranked
 from lycosa.store.schema import TABLES, Table
 from lycosa.store.state import LiveFile, LogState
 from lycosa.store.storage import Storage
-from lycosa.store.tables import GROUP_BYTES, PASSING_GROUP_BYTES
 from lycosa.store.workspace import Workspace
 
 LOCK = f"{RUN}/merge.lock"
@@ -85,7 +85,7 @@ def merge_table(
 def _fold_all(
     workspace: Workspace, state: LogState, name: str, settings: MergeSettings, report: MergeReport, whole: bool, clock: Clock | None
 ) -> None:
-    while (due := plan(state.files.get(name, []), settings, whole=whole)) is not None:
+    while (due := plan(state.files.get(name, []), settings, name, whole=whole)) is not None:
         try:
             _Fold(workspace, state, TABLES[name], due, settings, report).run((clock or SystemClock()).now_ms())
         except NotLive as error:
@@ -96,7 +96,7 @@ def _fold_all(
 def merge_is_due(state: LogState, settings: MergeSettings | None = None) -> bool:
     """Whether a merge would find something to do; cheap enough to ask after every commit."""
     chosen = settings or MergeSettings()
-    return any(plan(state.files.get(name, []), chosen) is not None for name in TABLES)
+    return any(plan(state.files.get(name, []), chosen, name) is not None for name in TABLES)
 
 
 def count_files(state: LogState) -> int:
@@ -219,8 +219,7 @@ class _Fold:
             return
         target = self._storage.place(path)
         try:
-            group_bytes = GROUP_BYTES if self._plan.into_base else PASSING_GROUP_BYTES
-            rows = write_rows(target, _chain(first, frames), self._table, group_bytes)
+            rows = write_rows(target, _chain(first, frames), self._table, passing=not self._plan.into_base)
         except BaseException:
             self._storage.remove(path)  # the disk may be full
             raise

@@ -3,11 +3,12 @@
 Files stand in the order of their entries: first the base, then everything since. A run of neighbours is folded, so that the
 result has a place in that order. Files have a level by their size, 32 times as much from one to the next, and never less than
 a newer file's (a small file among large ones counts with them). When 32 of one level have gathered, they and all that are newer
-become one delta; when by then all that is not base is worth a quarter of the base, they go into the base.
+become one delta; when by then all that is not base is worth the base, or half of it for tables that the worker reads (`urls`,
+`hosts`), they go into the base.
 
-What this costs (tests/store/test_plan.py plays it through): at every level a row is rewritten at most twice, with up to four
-levels below 64 GiB, and in the base at most five times. Files: at most 31 a level and table beside the base; in the base one a
-collection, and one more for each 64 MiB.
+What this costs (tests/store/test_plan.py plays it through): after 2,000 commits a row was rewritten twice, after 20,000 three
+times; of the tables that the worker reads four times (with a quarter of the base as the limit it was five and six). Files: at most
+31 a level and table beside the base; in the base one a collection, and one more for each 64 MiB.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ BASE, DELTA = "base", "delta"
 SHARED = "_"  # stands for the collection in the base of tables that have none
 _PLACE = re.compile(rf"^{BASE}/([^/]+)/p(\d+)/[^/]+/[^/]+$")
 _SMALLEST_BYTES = 64 * 2**10
+READ_BY_WORKER = frozenset({"urls", "hosts", "found"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,9 +31,14 @@ class MergeSettings:
     """How eagerly files are folded, and in what portions."""
 
     gather: int = 32  # files of one level that are folded together, and the ratio from one level to the next
-    base_share: int = 4  # fold into the base when a 1/base_share of it has come since
+    base_share: int = 2  # fold into the base when a 1/base_share of it has come since
+    page_share: int = 1  # the same for tables that the worker does not read: they hold pages, texts and links, and are dear to rewrite
     split_bytes: int = 64 * 2**20  # a base file ends at the first partition that begins behind this
-    memory_bytes: int = 24 * 2**20  # rows held between reads: of 32 files about a row group each, or each group is unpacked several times
+    memory_bytes: int = 64 * 2**20  # rows held between reads: of 32 files a row group each, or groups are unpacked several times
+
+    def share_of(self, table: str) -> int:
+        """`base_share` or `page_share`."""
+        return self.base_share if table in READ_BY_WORKER else self.page_share
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,13 +53,13 @@ class Plan:
         return max(file.entry for file in self.files)
 
 
-def plan(files: Sequence[LiveFile], settings: MergeSettings, *, whole: bool = False) -> Plan | None:
-    """What to fold next; None: nothing. `whole` folds everything into the base, however little it is."""
+def plan(files: Sequence[LiveFile], settings: MergeSettings, table: str, *, whole: bool = False) -> Plan | None:
+    """What of a table to fold next; None: nothing. `whole` folds everything into the base, however little it is."""
     base = [file for file in files if base_place(file.path)]
     loose = [file for file in files if not base_place(file.path)]
     if not loose:
         return None
-    share = sum(file.bytes for file in loose) * settings.base_share >= sum(file.bytes for file in base)
+    share = sum(file.bytes for file in loose) * settings.share_of(table) >= sum(file.bytes for file in base)
     if whole:
         return Plan((*base, *loose), True)
     levels = effective_levels([file.bytes for file in loose], settings.gather)

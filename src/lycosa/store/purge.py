@@ -20,8 +20,9 @@ from lycosa.core.units import format_time
 from lycosa.store.claim import DATA, NotLive, append, folder_numbers, seal
 from lycosa.store.entry import EXCLUDE, PURGE, DataFile, Entry, new_attempt
 from lycosa.store.exclusion import parse_rule
-from lycosa.store.files import Source, in_key_order, scan_file, write_rows
+from lycosa.store.files import scan_file, write_rows
 from lycosa.store.merge import maintenance
+from lycosa.store.ordered import Source, in_key_order
 from lycosa.store.plan import MergeSettings
 from lycosa.store.purge_archive import Cut, copy_index, copy_without, moved, moves, plan_cut, replace_in_place
 from lycosa.store.schema import TABLES, Table

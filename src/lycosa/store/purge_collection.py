@@ -17,9 +17,10 @@ from lycosa.archive.members import read_records
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.records import UrlState
 from lycosa.store.claim import NotLive
-from lycosa.store.files import Source, in_key_order, scan_file
+from lycosa.store.files import scan_file
 from lycosa.store.live import LiveTables
 from lycosa.store.merge import maintenance
+from lycosa.store.ordered import Source, in_key_order
 from lycosa.store.plan import MergeSettings
 from lycosa.store.purge import ATTEMPTS, WARC_SUFFIX, Purge, PurgeReport
 from lycosa.store.purge_archive import Cut, moved

@@ -24,8 +24,13 @@ GROUP_BYTES = 8 * 2**20
 """A row group holds at most about this much, in memory: a reader of large pages holds one or two of them."""
 
 PASSING_GROUP_BYTES = 2**21
-"""The same of a file that will be folded into another one before long: a merge holds a part of a group of each of its files, and
-unpacks a group for each part."""
+"""The same of a file that will be folded into another one before long: a merge holds about a group of each of its files."""
+
+PASSING_LEVEL = 1
+"""zstd's, for such a file."""
+
+GROUP_ROWS = "lycosa.group_rows"
+"""Key of a file's own metadata: how many rows a row group has. Who reads by groups unpacks each once."""
 
 _TYPES: dict[str, pl.DataType] = {
     "u16": pl.UInt16(),
@@ -203,7 +208,9 @@ def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
     """Write rows of a table to a Parquet file, sorted by `SORT` (stable); not synced."""
     ordered = frame.sort(SORT, maintain_order=True)
     rows = group_rows(ordered, table, PASSING_GROUP_BYTES)
-    ordered.write_parquet(path, compression="zstd", compression_level=1, statistics=True, row_group_size=rows)
+    ordered.write_parquet(
+        path, compression="zstd", compression_level=PASSING_LEVEL, statistics=True, row_group_size=rows, metadata={GROUP_ROWS: str(rows)}
+    )
 
 
 def group_rows(frame: pl.DataFrame, table: Table, group_bytes: int = GROUP_BYTES) -> int:
