@@ -249,6 +249,19 @@ def test_the_line_of_a_domain_is_first_come_first_served() -> None:
     assert clocks.domain_ready_at(SITE) == clocks.domain_ready_at("unheard.test") == 0
 
 
+def test_a_long_line_is_cut_and_goes_on_in_its_order() -> None:
+    clocks = Clocks(ClockRules(domain_connections=2))
+    for host in range(6):
+        clocks.park(host, SITE)
+    assert clocks.cut_line(SITE, 4) == [4, 5]
+    assert clocks.cut_line(SITE, 4) == clocks.cut_line("unheard.test", 0) == []
+    clocks.park(5, SITE)
+    assert [clocks.unpark(SITE) for _ in range(6)] == [0, 1, 2, 3, 5, None]
+    assert [clocks.turn_ms(place, 1_000) for place in (0, 1, 16)] == [0, 500, 8_000]
+    clocks.park(1, SITE)
+    assert (clocks.cut_line(SITE, 0), clocks.has_line(SITE)) == ([1], False)
+
+
 def test_rules_of_several_collections_are_the_strictest() -> None:
     one = Collection.model_validate({"connections_per_host": 3, "domain_connections": 2, "burst": 5})
     other = Collection.model_validate({"connections_per_host": 2, "domain_connections": 8, "address_connections": 1})

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.frontier import keys as module
+from lycosa.frontier import packed
 from lycosa.frontier.keys import ABSENT, SortedKeys
 
 TOPS = st.sampled_from([0, 1, 2, 0x7FFF, 0xFFFE, 0xFFFF])
@@ -29,6 +30,7 @@ def array(values: list[int], kind: Any = np.uint64) -> Any:
     st.integers(1, 20),
     st.lists(KEYS, max_size=20),
     st.booleans(),
+    st.integers(1, 20),
 )
 @settings(max_examples=150, deadline=None)
 def test_it_is_a_dict(
@@ -38,8 +40,15 @@ def test_it_is_a_dict(
     fold_at: int,
     others: list[int],
     in_file: bool,
+    pack_at: int,
 ) -> None:
-    keys = SortedKeys(str(tmp_path_factory.getbasetemp()) if in_file else None, fold_at)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed, "PACK_AT", pack_at)
+        is_a_dict(str(tmp_path_factory.getbasetemp()) if in_file else None, batches, puts, fold_at, others)
+
+
+def is_a_dict(folder: str | None, batches: list[dict[int, int]], puts: list[tuple[int, int]], fold_at: int, others: list[int]) -> None:
+    keys = SortedKeys(folder, fold_at)
     model: dict[int, int] = {}
     for batch in batches:
         model = batch | model  # of equal keys the first counts

@@ -19,6 +19,7 @@ from lycosa.core.clock import ManualClock
 from lycosa.core.config import Collection, parse_config
 from lycosa.core.records import Exchange, HostRow, Request, UrlId, UrlRow, UrlState
 from lycosa.crawl.ledger import Job
+from lycosa.frontier import reserve as reserves
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.live import LiveTables
@@ -255,6 +256,32 @@ def test_a_domain_of_many_hosts_does_not_take_all_places(tmp_path: Path) -> None
     assert Counter(web.asked) == Counter(list(pages))
     last_of_others = max(place for place, (host, _) in enumerate(web.asked) if host >= 30)
     assert last_of_others < 60, "others wait until the large domain is done"
+
+
+def test_lines_stay_short_while_others_wait_and_the_domain_loses_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reserves, "_LINE", 4)
+    monkeypatch.setattr(reserves, "_REFILL_HOSTS", 12)
+    pages: dict[Page, list[Page]] = {(host, number): [] for host in range(80) for number in range(2)}
+    workspace = Workspace.create(str(tmp_path / "w"))
+    web = Web(ManualClock(), pages, lambda page: f"http://h{page[0]}.{'same' if page[0] < 60 else f'site{page[0]}'}.com/p{page[1]}")
+    with workspace.own("test"):
+        session = session_of(workspace, web, [Collection(name="a", scope="any", delay="60s")], hosts=40, urls=200, seeds=sorted(pages))
+        longest = 0
+        ended: list[int] = []
+
+        def look() -> None:
+            nonlocal longest
+            if len(web.asked) > 10:  # the first refill has been
+                longest = max(longest, sum(queue.parked for queue in session.ledger.frontier.hosts.values()))
+            ended.append(web.clock.now_ms())
+
+        web.observer = look
+        start = web.clock.now_ms()
+        crawl(session)
+    assert Counter(web.asked) == Counter(list(pages))
+    assert longest <= 4 + 12, "a refill's hosts may stand in the line until the next one"
+    # 120 pages and 60 robots files by two places of a minute each; some refills of at most a minute are between them.
+    assert ended[-1] - start <= 1.25 * 180 * 60_000 / 2
 
 
 @pytest.mark.parametrize("strategies", [("breadth-first", "depth-first"), ("best-first", "depth-first")])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lycosa.app.memory import give_back_code
 from lycosa.app.oneoff import fetching_of, named_pair
 from lycosa.app.ranking import RankerBeside, RankerHere
 from lycosa.archive.writer import crawl_info
@@ -97,6 +98,7 @@ class Session:
             self.worker.commit_now()  # what was replayed is then in the tables, as the walk over them wants it
             for name in self.changed:
                 find_again(ledger, self.tables, ledger.assignments[name], every_link=True)
+        give_back_code()
 
     def follow(self) -> int:
         """Apply what others have found, and walk from what lies nearer while there is nothing else to do. For a worker that does not

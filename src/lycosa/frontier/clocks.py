@@ -78,11 +78,17 @@ class Clocks:
         self._hosts: dict[int, HostClock] = {}
         self._domains: dict[str, DomainClock] = {}
         self._addresses: dict[str, int] = {}  # fetches under way
+        self._address_limit = rules.address_connections
         self._tidy_at = _TIDY_FROM
 
     def __len__(self) -> int:
         """How many clocks are in memory."""
         return len(self._hosts) + len(self._domains)
+
+    def share(self, among: int) -> None:
+        """So many workers have hosts of the same addresses: each keeps to its part of what an address is given, one fetch at least."""
+        limit = self._rules.address_connections
+        self._address_limit = max(1, limit // among) if limit else 0
 
     def ready_at(self, host_key: int, domain: str, address: str = "") -> int:
         """When the host may be asked at the earliest, as things stand; BUSY if a fetch must end first. Hot path.
@@ -249,6 +255,15 @@ class Clocks:
         place = self._domains.get(domain)
         return place.unpark() if place is not None else None
 
+    def cut_line(self, domain: str, length: int) -> list[int]:
+        """Take those who stand behind the first `length` of a domain's line out of it, in their order."""
+        place = self._domains.get(domain)
+        return place.cut_line(length) if place is not None else []
+
+    def turn_ms(self, place: int, pause: int) -> int:
+        """When it is the turn of the host at this place of its domain's line, if those before it are asked once and pause so long."""
+        return place * pause // self._places
+
     def tidy(self, now: int) -> None:
         """Forget what neither rests nor is in use. Called by itself whenever the clocks have doubled."""
         self._hosts = {key: host for key, host in self._hosts.items() if host.in_flight or max(host.ready_at, host.rested_at) > now}
@@ -277,7 +292,7 @@ class Clocks:
         return place.ready_at(self._places)
 
     def _crowded(self, address: str) -> bool:
-        limit = self._rules.address_connections
+        limit = self._address_limit
         return limit > 0 and address != "" and self._addresses.get(address, 0) >= limit
 
     def _tidy_if_grown(self, now: int) -> None:

@@ -60,6 +60,14 @@ class DomainClock:
             self.line = deque()
         self.line.append(host_key)
 
+    def cut_line(self, length: int) -> list[int]:
+        """Take those behind the first `length` out of the line."""
+        if self.line is None or len(self.line) <= length:
+            return []
+        line = list(self.line)
+        self.line = deque(line[:length]) or None
+        return line[length:]
+
     def unpark(self) -> int | None:
         """The first of the line leaves it."""
         if self.line is None:

@@ -1,6 +1,7 @@
 """Tens of millions of 64-bit keys, each with 16 bits, in little memory.
 
-A sorted file of 8 bytes a key, and a dict of the keys that came since, which is folded into a new file when it has grown.
+A sorted file of 8 bytes a key, and the keys that came since (`lycosa.frontier.packed`), which are folded into a new file when
+they have become many.
 The file is split by the top 16 bits of the key; where each part starts is in memory (0.5 MB), so a look-up reads one part (some
 150 keys of 10 M) and bisects it. It is read by `pread` and never mapped: a mapped file's pages count as the process's
 memory, 64 KB around each look-up. Guarded by bench/frontier.py.
@@ -21,11 +22,13 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from lycosa.frontier.packed import PackedKeys
+
 KeyArray = npt.NDArray[np.uint64]
 PayloadArray = npt.NDArray[np.uint16]
 
-FOLD_AT = 100_000
-"""New keys that are held in a dict, 110 bytes each; a fold of 10 M keys takes 0.3 s, so it must be rare."""
+FOLD_AT = 150_000
+"""New keys that are held in memory, some 30 bytes each; a fold of 10 M keys takes 0.3 s, so it must be rare."""
 
 ABSENT = -1
 _WORD = 8  # bytes: the low 48 bits of the key, then the payload
@@ -40,10 +43,10 @@ _SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
 
 
 class SortedKeys:
-    """uint64 key -> uint16 payload. Without a folder everything stays in the dict. Not thread-safe.
+    """uint64 key -> uint16 payload. Without a folder everything stays in memory. Not thread-safe.
 
     A new key's payload may have more bits: they are kept until it is folded.
-    When the disk is full a fold is put off and the dict grows: it is for the next commit to stop the crawl and say why.
+    When the disk is full a fold is put off and memory grows: it is for the next commit to stop the crawl and say why.
     """
 
     def __init__(self, folder: str | None = None, fold_at: int = FOLD_AT) -> None:
@@ -51,7 +54,7 @@ class SortedKeys:
         self._folder = folder
         self._fold_at = fold_at
         self._fold_next = fold_at
-        self._new: dict[int, int] = {}
+        self._new = PackedKeys()
         self._starts = array("q", bytes(8 * (_PARTS + 1)))  # part -> its first word; the last entry is the number of words
 
     def __len__(self) -> int:
@@ -75,12 +78,12 @@ class SortedKeys:
 
     def put(self, key: int, payload: int) -> None:
         """Set the payload of a key, known or new."""
-        if self._file is not None and key not in self._new:
+        if self._file is not None and self._new.get(key) is None:
             found = self._locate(key)
             if found is not None:
                 os.pwrite(self._file.fileno(), _word(key, payload & 0xFFFF).to_bytes(_WORD, "little"), found[0] * _WORD)
                 return
-        self._new[key] = payload
+        self._new.put(key, payload)
         if self._folder is not None and len(self._new) >= self._fold_next:
             self._try_fold()
 
@@ -98,12 +101,11 @@ class SortedKeys:
                     places = np.minimum(np.searchsorted(stored, part), stored.size - 1)
                     payloads[first:last] = np.where(stored[places] == part, (words[places] & 0xFFFF).astype(np.int32), ABSENT)
             found[order] = payloads
-        if self._new:
-            new = self._new
-            for place, key in enumerate(keys.tolist()):
-                payload = new.get(key)
-                if payload is not None:
-                    found[place] = payload & 0xFFFF
+        if len(self._new):
+            new, stored_payloads = self._new.sorted()
+            at = np.minimum(np.searchsorted(new, keys), new.size - 1)
+            here = new[at] == keys
+            found[here] = stored_payloads[at[here]] & 0xFFFF
         return found
 
     def load(self, batches: Iterable[tuple[KeyArray, PayloadArray]]) -> None:
@@ -115,16 +117,18 @@ class SortedKeys:
             OSError: the folder cannot be written to; nothing has changed.
         """
         if self._folder is None:
-            fresh: dict[int, int] = {}
+            fresh = PackedKeys()
             for keys, payloads in batches:
-                fresh = dict(zip(keys.tolist(), payloads.tolist(), strict=True)) | fresh
+                for key, payload in zip(keys.tolist(), payloads.tolist(), strict=True):
+                    if fresh.get(key) is None:
+                        fresh.put(key, payload)
             self._new = fresh
             return
         spills = [self._unnamed() for _ in range(1 << _SPILL_BITS)]
         try:
             for keys, payloads in batches:
                 _spill(spills, keys, payloads)
-            self._replace(_sorted_parts(spills), {})
+            self._replace(_sorted_parts(spills))
         finally:
             for spill in spills:
                 spill.close()
@@ -135,9 +139,9 @@ class SortedKeys:
         Raises:
             OSError: the folder cannot be written to; nothing has changed.
         """
-        if self._folder is None or not self._new:
+        if self._folder is None or not len(self._new):
             return
-        self._replace(self._merged(), {})
+        self._replace(self._merged())
         self._fold_next = self._fold_at
 
     def _try_fold(self) -> None:
@@ -178,11 +182,8 @@ class SortedKeys:
 
     def _merged(self) -> Iterator[tuple[KeyArray, KeyArray]]:
         """All keys and words in order, a chunk at a time: the file's and the new ones."""
-        count = len(self._new)
-        keys = np.fromiter(self._new.keys(), np.uint64, count)
-        payloads = np.fromiter((payload & 0xFFFF for payload in self._new.values()), np.uint16, count)
-        order = np.argsort(keys)
-        keys, words = keys[order], _words(keys[order], payloads[order])
+        keys, payloads = self._new.sorted()
+        count, words = keys.size, _words(keys, (payloads & 0xFFFF).astype(np.uint16))
         if self._file is None:
             yield keys, words
             return
@@ -197,8 +198,8 @@ class SortedKeys:
             yield np.insert(stored, places, keys[first:last]), np.insert(stored_words, places, words[first:last])
             part = end_part
 
-    def _replace(self, chunks: Iterable[tuple[KeyArray, KeyArray]], new: dict[int, int]) -> None:
-        """Write sorted chunks of keys and words to a new file, and take it."""
+    def _replace(self, chunks: Iterable[tuple[KeyArray, KeyArray]]) -> None:
+        """Write sorted chunks of keys and words to a new file, and take it; it holds all there are."""
         counts = np.zeros(_PARTS + 1, np.int64)
         file = self._unnamed()
         try:
@@ -209,7 +210,7 @@ class SortedKeys:
             file.close()
             raise
         self.close()
-        self._file, self._new = file, new
+        self._file, self._new = file, PackedKeys()
         self._starts = array("q", np.cumsum(counts).tobytes())
 
     def _unnamed(self) -> BinaryIO:

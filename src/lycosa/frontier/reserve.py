@@ -40,6 +40,9 @@ _MOST_ROBOTS_TEXT = 32 * 2**20
 
 _COMMON_ROBOTS_TEXT = 4_000  # of a host that is not at hand: twice what most have
 _WEIGH_EVERY_MS = 10_000
+_LINE = 16
+"""Hosts of a domain's line that stay at hand while other hosts wait: some seconds' work for it."""
+
 _LONGEST_PAUSE_MS = MAX_CRAWL_DELAY_MS  # a longer one in the tables is of a time when back-off was part of it
 
 
@@ -299,6 +302,7 @@ class Reserve:
         if self._rest_at <= now_ms and now >= self._next_fresh:
             for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
                 self._close(key)
+            self._shorten_lines(set(dry))
             dry = [key for key in dry if key in self.frontier.hosts]
             fresh = self._due_hosts(now_ms, self._make_room(_REFILL_HOSTS, now, set(dry)))
             self._open(fresh)
@@ -352,6 +356,20 @@ class Reserve:
                 self._close(key)
                 free += 1
         return max(0, min(free, wanted))
+
+    def _shorten_lines(self, kept: Container[int]) -> None:
+        """Of hosts that wait for their domain the first few stay at hand. The others come again when it is their turn: else large
+        domains, which can be asked for two hosts a second whatever they have, would gather here until nobody else has a place."""
+        hosts, clocks = self.frontier.hosts, self.frontier.clocks
+        for domain in {queue.row.registrable_domain for queue in hosts.values() if queue.parked}:
+            for place, key in enumerate(clocks.cut_line(domain, _LINE), _LINE):
+                queue = hosts.get(key)
+                if queue is None or not queue.parked:
+                    continue
+                if queue.in_flight or queue.held or key in kept:
+                    clocks.park(key, domain)
+                else:
+                    self._close(key, clocks.turn_ms(place, max(self._least_pause_ms, queue.row.delay_ms)))
 
     def _weigh(self, now: int, kept: Container[int]) -> None:
         """Send hosts back until what the others hold of robots.txt is not too much; looks at all of them, so not often."""
@@ -412,7 +430,8 @@ class Reserve:
         for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
             yield host_record(row)
 
-    def _close(self, host_key: int) -> None:
+    def _close(self, host_key: int, parked_ms: int = HORIZON_MS) -> None:
+        """Send a host back. `parked_ms`: how long it stays away if it waits for its domain."""
         queue = self.frontier.close_host(host_key)
         due = [at for at in (queue.next_due_at,) if at is not None]
         waiting = 0
@@ -425,7 +444,7 @@ class Reserve:
         ready = self._wall(self.frontier.clocks.let_go(host_key))
         row.not_before = max(row.not_before, ready)
         if queue.parked:  # its domain has more hosts than it can be asked for; in its line it would stand for long
-            ready = max(ready, self._clock.now_ms() + HORIZON_MS)
+            ready = max(ready, self._clock.now_ms() + parked_ms)
         next_at = max(min(due), ready) if due else NEVER
         self._rest_at = min(self._rest_at, next_at)
         slot = self._slot(host_key)
