@@ -12,6 +12,7 @@ import pytest
 from lycosa.app.session import Session
 from lycosa.crawl import ledger as ledgers
 from lycosa.crawl import resume
+from lycosa.crawl.screen import FREE_SUSPECTS, free_suspects
 from lycosa.store.purge import exclude
 from lycosa.url import exclusions
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
@@ -144,6 +145,11 @@ def test_pages_without_new_text_are_put_off_after_a_number_that_is_free(
     without = run(traps=False)
     assert len(web.asked(mark)) == 100 - fetched
     assert all(state == "visited" for state, _ in without.states().values())
+
+
+def test_where_many_hosts_are_named_doubt_costs_a_share_of_the_pages_at_most() -> None:
+    assert free_suspects(1, 0) == free_suspects(8, 10) == free_suspects(60, 10**6) == FREE_SUSPECTS
+    assert (free_suspects(60, 0), free_suspects(60, 4_000), free_suspects(1, 4_000, most=20)) == (0, 60, 20)
 
 
 def test_with_the_default_a_small_site_is_crawled_whole(serve: ServeWeb, run: RunCrawl) -> None:

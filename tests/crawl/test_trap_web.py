@@ -179,3 +179,12 @@ def test_the_bar_for_traps_where_every_host_is_named(tmp_path: Path) -> None:
     assert crawled.trapped.total() > FREE_SUSPECTS
     assert crawled.share <= MOST_TRAPPED
     assert crawled.missing == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_the_bar_for_traps_on_small_webs_where_every_host_is_named(tmp_path: Path, seed: int) -> None:
+    crawled = crawl_web(tmp_path / "w", mixed(seed, 60, 4_000, 0.4), named=60, most=8_000)
+    print("\n", crawled.line())
+    assert 0 < crawled.share <= MOST_TRAPPED
+    assert crawled.missing == []

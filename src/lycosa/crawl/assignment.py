@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from lycosa.core.config import Collection
 from lycosa.core.records import UrlId
 from lycosa.crawl.links import LinkGate
-from lycosa.crawl.screen import FREE_SUSPECTS
+from lycosa.crawl.screen import FREE_SUSPECTS, free_suspects
 from lycosa.frontier.change_rate import DEFAULT_PRIOR, RatePrior
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.politeness import Pace
@@ -39,6 +39,10 @@ class Assignment:
     @property
     def name(self) -> str:
         return self.collection.name
+
+    def doubts(self) -> bool:
+        """Whether one more URL that looks like a trap may be fetched on a host that was named."""
+        return self.suspects < free_suspects(self.gate.named_hosts, self.pages, self.free_suspects)
 
     def knows(self, identity: UrlId) -> bool:
         """Whether a URL is known; one whose key another URL has is not."""

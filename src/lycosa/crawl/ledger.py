@@ -331,7 +331,7 @@ class Ledger:
         rule = self.traps.holds(host, row.id.url)
         if not rule:
             return ""
-        if assignment.suspects < assignment.free_suspects and assignment.gate.is_named(row.id.url):
+        if assignment.doubts() and assignment.gate.is_named(row.id.url):
             assignment.suspects += 1
             self.batch.counters[f"suspects.{row.collection}"] += 1
             return ""

@@ -209,6 +209,11 @@ class LinkGate:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
         return self._admission.refuse(url) in (None, Refusal.PATTERN)
 
+    @property
+    def named_hosts(self) -> int:
+        """How many hosts the seeds have."""
+        return self._admission.named_hosts
+
     def is_named(self, url: str) -> bool:
         """Whether a URL that was taken lies on a host that the operator named."""
         return self._admission.is_named(url)

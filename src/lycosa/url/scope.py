@@ -95,6 +95,11 @@ class Admission:
             return Refusal.PATTERN
         return None
 
+    @property
+    def named_hosts(self) -> int:
+        """How many hosts, with their ports, the seeds have."""
+        return len(self._hosts)
+
     def is_named(self, url: str) -> bool:
         """Whether a URL in scope lies where a seed does: on its host (in its domain, if that is the scope), not only linked from there."""
         return self._scope != "any" or _host_and_port(url) in self._hosts
