@@ -32,6 +32,7 @@ from lycosa.cli import (
     serve,
     sql,
     status,
+    translate,
 )
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
@@ -76,6 +77,7 @@ for _name, _function in COMMANDS.items():
     app.command(_name)(_function)
 app.add_typer(export.app, name="export")
 app.add_typer(collection.app, name="collection")
+app.add_typer(translate.app, name="translate")
 
 
 def _version(asked: bool) -> None:
