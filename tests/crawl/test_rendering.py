@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from lycosa.app.reparsing import reparse_workspace
 from lycosa.archive.reader import read_exchanges
 from lycosa.core.config import Config
 from lycosa.core.records import Link, Page
+from lycosa.crawl.progress import Progress
 from lycosa.crawl.render_learning import FIRST_SAMPLES, Plan, RenderLearner, gains
 from lycosa.store.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl
 from tests.crawl.sessions import LaterClock, collection, work
+from tests.fetch.test_browser import HOSTILE
 from tests.servers.members import Asked, members
 from tests.servers.system import require_program
 
@@ -221,3 +224,56 @@ def test_learning(share: float, rendered_at_least: int, rendered_at_most: int) -
         if plan is Plan.COMPARE:
             learner.observe("h", shell=False, gained=number % 10 < 10 * share if share != 0.5 else number % 2 == 0)
     assert rendered_at_least <= rendered <= rendered_at_most
+
+
+@pytest.mark.prove
+def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_path: Path) -> None:
+    """What has come is archived: it is read as it was sent, and nothing is asked for twice."""
+    with members(Scripted(pages=1)) as site:
+        answer, killed = site.answer, threading.Event()
+
+        def slow(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+            if asked.path == "/app.js":
+                killed.wait(60)
+            return answer(asked)
+
+        site.answer = slow  # type: ignore[method-assign]
+        command: list[str | Path] = [Path(sys.executable).with_name("lycosa"), "-w", tmp_path / "w", "--set", "collection.render=always"]
+        with subprocess.Popen([*command, "crawl", site.url(), "--delay", "0s"], stderr=subprocess.DEVNULL) as crawl:
+            deadline = time.monotonic() + 60
+            while "/app.js" not in site.paths():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            crawl.kill()
+        killed.set()
+        subprocess.run([*command, "--set", "crawl.patience=1s", "crawl", site.url()], check=True, capture_output=True)
+        assert site.paths().count("/") == 1
+    crawled = Crawled(tmp_path / "w", Progress(0))
+    assert titles(crawled) == ["shell"]
+    assert crawled.count("visits", kind="page") == 1
+    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+
+
+@pytest.mark.prove
+def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
+    """Every page comes to its end, the well ones rendered; nothing else is asked for than robots, pages and what they may load."""
+    names = {f"/h{number}": markup for number, markup in enumerate(HOSTILE.values())}
+    with members(Scripted(pages=1)) as site:
+        answer = site.answer
+
+        def hostile(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+            if asked.path == "/index":
+                links = "".join(f"<a href={path}>{path}</a>" for path in [*names, "/"])
+                return 200, [("Content-Type", "text/html")], f"<title>index</title>{links}"
+            if asked.path in names:
+                return 200, [("Content-Type", "text/html")], f"<!doctype html><title>{asked.path}</title><body>{names[asked.path]}</body>"
+            return answer(asked)
+
+        site.answer = hostile  # type: ignore[method-assign]
+        crawled = run(site.url("/index"), render="always", depth=1, settings=("crawl.render_timeout=3s", "crawl.render_requests=5"))
+    assert set(names) < set(titles(crawled))
+    assert "made 0" in titles(crawled)
+    assert all(each.method == "GET" for each in site.asked)
+    assert Counter(site.paths())["/"] == 1
+    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    print(dict(crawled.progress.errors))

@@ -328,8 +328,13 @@ class Browser:
         if page.led_to and page.led_to != page.job.url:  # as a page without scripts would say it
             text = text.replace("<head>", f'<head><meta http-equiv="refresh" content="0; url={escape(page.led_to)}">', 1)
         html = text.encode("utf-8", "replace")
-        page.job.html = html if len(html) <= self._limits.bytes else b""
-        self._end(page, "" if page.job.html else "too_large" if html else "failed")
+        if len(html) > self._limits.bytes:
+            self._end(page, "too_large")
+        elif "<body" not in text and "<frameset" not in text:
+            self._end(page, "failed")  # scripts left nothing to read
+        else:
+            page.job.html = html
+            self._end(page, "")
 
     def _end(self, page: RenderPage, error: str) -> None:
         if page not in self._pages:
