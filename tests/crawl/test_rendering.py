@@ -178,12 +178,23 @@ def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
     assert min(after - before for before, after in itertools.pairwise(times)) >= 0.29
 
 
-def test_other_sites_are_left_alone_unless_named(run: RunCrawl) -> None:
+@pytest.mark.parametrize("named", [(), ("localhost",)])
+def test_other_sites_are_left_alone(run: RunCrawl, named: tuple[str, ...]) -> None:
+    """Even one that is named is not asked where the guard does not allow its address: nobody typed that private one."""
     with members(Scripted(pages=1)) as other, members(Scripted(pages=1)) as site:
-        site.elsewhere = f"http://127.0.0.2:{other.port}/app.js"
-        crawled = run(site.url(), render="always")
+        site.elsewhere = f"http://localhost:{other.port}/app.js"
+        crawled = run(site.url(), render="always", render_hosts=named)
         assert other.asked == []
     assert titles(crawled) == ["made 0"]
+    assert crawled.count("visits", error="address_refused") == len(named)
+
+
+def test_a_named_site_gives_its_script(run: RunCrawl) -> None:
+    with members(Scripted(pages=1)) as other, members(Scripted(pages=1)) as site:
+        site.elsewhere = f"http://localhost:{other.port}/app.js"
+        run(site.url(), render="always", render_hosts=("localhost",), feed_urls=(f"http://localhost:{other.port}/feed",), depth=0)
+        assert [each.path for each in other.asked if each.path == "/app.js"] == ["/app.js"]
+        assert all(each.path in ("/robots.txt", "/feed", "/app.js") for each in other.asked)
 
 
 def test_a_page_that_hangs_is_read_as_it_was_sent(run: RunCrawl) -> None:
@@ -233,7 +244,7 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
         answer, killed = site.answer, threading.Event()
 
         def slow(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
-            if asked.path == "/app.js":
+            if asked.path == "/api/0.json":
                 killed.wait(60)
             return answer(asked)
 
@@ -241,7 +252,7 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
         command: list[str | Path] = [Path(sys.executable).with_name("lycosa"), "-w", tmp_path / "w", "--set", "collection.render=always"]
         with subprocess.Popen([*command, "crawl", site.url(), "--delay", "0s"], stderr=subprocess.DEVNULL) as crawl:
             deadline = time.monotonic() + 60
-            while "/app.js" not in site.paths():
+            while "/api/0.json" not in site.paths():
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             crawl.kill()
@@ -250,7 +261,7 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
         assert site.paths().count("/") == 1
     crawled = Crawled(tmp_path / "w", Progress(0))
     assert titles(crawled) == ["shell"]
-    assert crawled.count("visits", kind="page") == 1
+    assert crawled.count("visits", kind="page") == crawled.count("visits", kind="requisite") == 1  # the script had come
     assert verify(Workspace.open(str(crawled.root)), deep=True).ok
 
 

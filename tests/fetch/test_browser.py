@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -19,6 +20,8 @@ from lycosa.core.errors import ConfigError
 from lycosa.fetch.browser import Browser
 from lycosa.fetch.browser_process import BrowserProcess, find_browser
 from lycosa.fetch.browser_records import BrowserLimits, RenderJob
+from lycosa.fetch.cookies import CookieJar
+from lycosa.url.domain import Domains, bundled_suffix_list
 from tests.servers.system import require_program
 
 LIMITS = BrowserLimits(pages=3, page_ms=3_000, requests=10, bytes=2**20, memory=2**31)
@@ -271,3 +274,47 @@ def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
 def test_without_a_browser_the_message_helps() -> None:
     with pytest.raises(ConfigError, match="crawl\\.browser: no-such-browser is not a program"):
         find_browser("no-such-browser")
+
+
+ATTRIBUTES = [
+    *("", "; Path=/", "; Path=/a", "; Path=/a/", "; Path=/b", "; Path=a", "; Path", "; Path=/; Path=/b", ";;;", "; Unknown=1"),
+    *(
+        "; Domain=example.org",
+        "; Domain=.example.org",
+        "; Domain=www.example.org",
+        "; Domain=WWW.Example.ORG",
+        "; Domain=other.example.org",
+    ),
+    *("; Domain=org", "; Domain=example.com", "; Domain=", "; Domain=ample.org", "; Secure", "; secure ; x="),
+    *("; Max-Age=0", "; Max-Age=-1", "; Max-Age=60", "; Max-Age=x", "; Max-Age=+60", "; Expires=never", "; Expires=1 jan 2150 1:1:1"),
+    *("; Expires=Wed, 09 Jun 1999 10:18:14 GMT", "; Expires=Wed, 09 Jun 2199 10:18:14 GMT", "; Expires=9 Jun 1999 10:18:14; Max-Age=60"),
+    *("; SameSite=None", "; SameSite=None; Secure", "; SameSite=Lax", "; SameSite=x"),
+]
+PAIRS = ["{}=1", " {} = 1 2 ", "{}", '{}="x y"', "{}=a=b", "__Secure-{}=1", "__Host-{}=1", "{}=ü", "{}=a,b", "{}="]
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("url", ["http://www.example.org/a/x", "https://www.example.org/a/x", "http://example.org/"])
+def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> None:
+    """350 Set-Cookie fields of every form: what `document.cookie` then says is what our jar sends."""
+    lines = []
+    for number, (attributes, pair) in enumerate(itertools.product(ATTRIBUTES, PAIRS)):
+        if "=" in pair or not attributes:
+            lines.append(pair.format(f"c{number}") + attributes)
+    different = {}
+    for start in range(0, len(lines), 100):
+        chosen = lines[start : start + 100]
+        page = job("<script>document.body.textContent = 'found ' + document.cookie + ' end'</script>", url)
+        page.head += [("Set-Cookie", line) for line in chosen]
+        render(page)
+        said = page.html.decode().partition("found ")[2].partition(" end")[0].replace("&lt;", "<").replace("&amp;", "&")
+        jar = CookieJar(Domains(bundled_suffix_list()))
+        jar.store(url, chosen, time.time_ns() // 1_000_000)
+        ours = jar.header(url, time.time_ns() // 1_000_000)
+        for pair in set(said.split("; ")) ^ set(ours.split("; ")):
+            different[pair] = (
+                "Chromium" if pair in said.split("; ") else "ours",
+                [line for line in chosen if pair.partition("=")[0] in line][:1],
+            )
+        assert len(said.split("; ")) > 5, page.error
+    assert different == {}
