@@ -6,13 +6,16 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
-from lycosa.app.batch import index_on, merge_on, sweep_on
-from lycosa.core.config import IndexSettings, StoreSettings
+from lycosa.app.batch import index_on, merge_on, rank_on, rank_workspace, sweep_on
+from lycosa.app.exporting import LibraryTask, export_on, export_task
+from lycosa.core.config import IndexSettings, StoreSettings, parse_config
 from lycosa.crawl.engines.local import LocalEngine
+from lycosa.export.editions import LibrarySelection
 from lycosa.store.merge import maintenance, merge_is_due
 from lycosa.store.plan import MergeSettings
 from lycosa.store.workspace import Workspace
@@ -75,3 +78,20 @@ def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path)
     assert not report.gave_up
     assert same(before, facts(workspace))
     assert not merge_is_due(workspace.state(), SETTINGS)
+
+
+def test_ranks_and_libraries_are_made_on_an_engine_as_in_one_process(tmp_path: Path) -> None:
+    workspace = filled(tmp_path / "w")
+    config, languages = parse_config(""), dict[str, str]()
+    here, there = (
+        LibraryTask(workspace.root, str(tmp_path / name), "jsonl", LibrarySelection(), config, languages, 2**26)
+        for name in ("here", "there")
+    )
+    with LocalEngine(2) as engine:
+        info = rank_on(engine, workspace.root)
+        assert info == replace(rank_workspace(workspace.root), generation=info.generation)
+        report, other = export_on(engine, there), export_task(here)
+    assert (report.documents, report.files) == (other.documents, other.files) != (0, 0)
+    files = [sorted(path.relative_to(root) for path in root.rglob("*.jsonl*")) for root in (tmp_path / "here", tmp_path / "there")]
+    assert files[0] == files[1]
+    assert all((tmp_path / "here" / path).read_bytes() == (tmp_path / "there" / path).read_bytes() for path in files[0])

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from lycosa.app.cluster_view import cluster_status
 from lycosa.store.live import LiveTables
@@ -172,3 +175,33 @@ def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_pat
         assert len(facts(workspace, "pages", "url")) == 33
         assert max(asked(web.server).values()) <= 6
     check(workspace)
+
+
+def test_only_what_was_never_visited_by_several_workers(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.45", 3, 8) as web:
+        assert crawl(workspace, web, web.home, "--max-pages", "5")["pages"] == 5
+        again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1s")
+        rest = crawl(workspace, web, "--from", "unvisited", *again, "--engine", "local", "--workers", "2")
+        assert (rest["ended"], rest["pages"]) == ("finished", 22)
+        assert max(asked(web.server).values()) == 1
+    check(workspace)
+
+
+def test_a_daemon_serves_its_metrics(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.46", 1, 3) as web, daemon(workspace, configured(web), "--metrics-port", "0") as running:
+        running.until(lambda: "metrics are served at http://127.0.0.1:" in running.errors)
+        address = re.findall(r"served at (\S+)", running.errors)[0]
+        running.until_pages(4)
+
+        def scraped() -> str:
+            with urllib.request.urlopen(address, timeout=LIMIT_S) as answer:
+                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                text: str = answer.read().decode()
+            return text
+
+        running.until(lambda: re.search(r"^lycosa_up 1$", scraped(), re.MULTILINE))
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(address + "/else", timeout=LIMIT_S)
+        assert running.stop() == 0, running.errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class Steered:
     clock: SimulatedClock
     leases: dict[str, Lease] = field(default_factory=dict)
     moves: int = 0
+    former: Counter[str] = field(default_factory=Counter)  # pages that a worker fetched under earlier claims
 
     def __post_init__(self) -> None:
         workspace = self.crew.workspace()
@@ -78,16 +80,18 @@ class Steered:
         lease, session = self.leases[name], self.crew.members.get(name)
         sent = lease.sending()
         claim, held, head, idle, waiting = 0, frozenset[int](), 0, False, dict[int, int]()
+        fetched = self.former[name] + (session.worker.progress.pages if session is not None else 0)
         if session is not None:
             claim, held, waiting = session.claim.entry, session.claim.partitions, session.worker.waiting_by_partition()
             idle, head = session.worker.idle()
-        ping = Ping(name, "node", claim, held, head, idle, waiting=waiting, heard=lease.heard, ready=bool(claim))
+        ping = Ping(name, "node", claim, held, head, idle, waiting=waiting, heard=lease.heard, ready=bool(claim), fetched=fetched)
         lease.answered(sent, self.coordinator.ping(ping))
         wanted = lease.wanted
         if wanted is None or wanted == held:
             return
         if session is not None:
             self.crew.leave(name)
+            self.former[name] += session.worker.progress.pages
             self.moves += 1
         elif wanted:
             self.crew.join(name, wanted)

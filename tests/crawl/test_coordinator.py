@@ -13,6 +13,7 @@ from lycosa.core.config import ClusterSettings
 from lycosa.crawl.coordinator import Coordinator
 from lycosa.crawl.grants import PageBudget
 from lycosa.crawl.membership import Answer, Lease, Ping
+from lycosa.crawl.placement import moves
 from lycosa.store.claim import Claim
 from lycosa.store.leadership import Candidate, Leadership, Timing
 from lycosa.store.workspace import Workspace
@@ -275,3 +276,20 @@ def test_an_idle_workers_grant_goes_to_those_with_work(workspace: Workspace) -> 
 
 def ended(cluster: Cluster) -> str:
     return cluster.coordinator.ended
+
+
+def test_workers_are_told_among_how_many_they_share_connections(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "abc")
+    cluster.turn(2)
+    assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 3, 3]
+    cluster.workers["a"].idle = True
+    cluster.turn(1)
+    assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 2, 2]
+
+
+def test_who_has_done_most_gives_even_its_last_partition_away() -> None:
+    loads = {"a": {1: 700.0}, "b": {2: 0.1}, "c": {3: 0.1}}
+    assert moves(loads, ("b", "c"), {"a": 300.0, "b": 900.0, "c": 800.0}) == {}  # it has to catch up
+    assert moves(loads, ("b", "c"), {"a": 880.0, "b": 900.0, "c": 800.0}) == {}
+    assert moves(loads, ("b", "c"), {"a": 950.0, "b": 900.0, "c": 800.0}) == {1: "c"}
+    assert moves(loads, ("b", "c")) == {}

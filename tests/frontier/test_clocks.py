@@ -420,3 +420,20 @@ class Robot(RuleBasedStateMachine):
 
 TestRobot = Robot.TestCase
 TestRobot.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+
+
+def test_workers_share_what_an_address_is_given() -> None:
+    clocks = Clocks(ClockRules(address_connections=4))
+    clocks.share(2)
+    for number in (1, 2):
+        assert clocks.ready_at(number, f"site{number}.test", "192.0.2.1") == 0
+        clocks.started(number, f"site{number}.test", 0, "192.0.2.1")
+    assert clocks.ready_at(3, "site3.test", "192.0.2.1") == BUSY
+    clocks.share(1)
+    assert clocks.ready_at(3, "site3.test", "192.0.2.1") == 0
+    clocks.share(9)  # more workers than places: one each all the same
+    assert clocks.ready_at(4, "site4.test", "192.0.2.9") == 0
+    unlimited = Clocks(ClockRules())
+    unlimited.share(9)
+    unlimited.started(1, "site1.test", 0, "192.0.2.1")
+    assert unlimited.ready_at(2, "site2.test", "192.0.2.1") == 0

@@ -8,12 +8,14 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import OwnedError
+from lycosa.store import owner
 from lycosa.store.owner import NOTE, TOUCH_INTERVAL_MS
 from lycosa.store.workspace import Workspace
 
@@ -105,3 +107,30 @@ def test_releasing_twice_does_not_free_somebody_elses_lock(workspace: Workspace)
         owner.release()
         with pytest.raises(OwnedError):
             workspace.own("c")
+
+
+def elsewhere(workspace: Workspace, touched_at: str) -> None:
+    """The note of an owner on another machine: its lock is not seen here."""
+    note = {"pid": 7, "host": "elsewhere", "started_at": "2026-11-22T00:00:00Z", "command": "crawl", "touched_at": touched_at}
+    Path(workspace.path(NOTE)).parent.mkdir(exist_ok=True)
+    Path(workspace.path(NOTE)).write_text(json.dumps(note))
+
+
+def test_an_owner_on_another_machine_is_noticed_by_its_note(workspace: Workspace) -> None:
+    elsewhere(workspace, "00:00:00")
+    living = threading.Timer(0.5, elsewhere, (workspace, "00:00:05"))
+    living.start()
+    try:
+        with pytest.raises(OwnedError, match="process 7 on elsewhere crawls"):
+            workspace.own("lycosa crawl http://x/")
+    finally:
+        living.join()
+    assert json.loads(Path(workspace.path(NOTE)).read_text())["host"] == "elsewhere"
+    assert workspace.owner() is None  # nobody here
+
+
+def test_a_note_that_one_left_who_was_killed_elsewhere_is_waited_for(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "SILENT_MS", 500)
+    elsewhere(workspace, "00:00:00")
+    with workspace.own("lycosa crawl http://x/") as owned:
+        assert owned.note.pid == os.getpid()

@@ -1,4 +1,4 @@
-"""Batch jobs on an engine: merge, sweep and index as functions over items, each of which may be tried again."""
+"""Batch jobs on an engine: merge, sweep, index and rank as functions over items, each of which may be tried again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lycosa.core.config import IndexSettings, StoreSettings
+from lycosa.core.errors import WorkError
 from lycosa.crawl.engine import Engine
+from lycosa.graph.generation import GraphInfo, make_generation
 from lycosa.index.indexer import IndexReport, combined_report, index_shard, tasks_of
 from lycosa.store.merge import MergeReport, maintenance, merge_table
 from lycosa.store.plan import MergeSettings
 from lycosa.store.schema import TABLES
 from lycosa.store.sweep import SweepReport, sweep
 from lycosa.store.workspace import Workspace
+
+_RANK_ATTEMPTS = 3
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,6 +59,27 @@ def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> SweepRep
 def index_on(engine: Engine, location: str, settings: IndexSettings, *, rebuild: bool = False) -> IndexReport:
     """Bring the shards of the search index up to the log, side by side on an engine."""
     return combined_report(list(engine.map(index_shard, tasks_of(location, settings, rebuild=rebuild))))
+
+
+def rank_on(engine: Engine, location: str) -> GraphInfo:
+    """As `lycosa.graph.generation.make_generation`, in a process of an engine.
+
+    Raises:
+        WorkError: it was tried three times, and each time its process died, or the tables' files went away.
+    """
+    (info,) = engine.map(rank_workspace, [location])
+    return info
+
+
+def rank_workspace(location: str) -> GraphInfo:
+    """Raises WorkError: the tables' files went away again and again."""
+    workspace = Workspace.open(location)
+    for _ in range(_RANK_ATTEMPTS):
+        try:
+            return make_generation(workspace)
+        except FileNotFoundError as error:  # a merge took a file away: read the log again
+            gone = error
+    raise WorkError(f"the tables' files went away {_RANK_ATTEMPTS} times ({gone}): call again when no merge runs")
 
 
 def fold_table(task: TableTask) -> MergeReport:

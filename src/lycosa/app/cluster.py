@@ -36,7 +36,8 @@ _COORDINATORS = 1_000
 class Cluster:
     """A coordinator and its workers. Call `look` often, `close` in any case.
 
-    `workers`: how many; None: one for each CPU of the engine's nodes. `ends`: a crawl that ends when nothing is left to do.
+    `workers`: how many; None: one for each CPU of the engine's nodes. `ends`: a crawl that ends when nothing is left to do. `unvisited`: as
+    `MemberOrder` has it.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Cluster:
         say: Callable[[str], None],
         clock: Clock,
         ends: bool = False,
+        unvisited: str = "",
         identity: str = "",
     ) -> None:
         self._engine = engine
@@ -74,7 +76,7 @@ class Cluster:
         )
         self.coordinator = engine.start("coordinator", CoordinatorService, order, restarts=_COORDINATORS)
         self._poll: Poll[dict[str, Any]] = Poll(lambda: self.coordinator.ask("status", timeout_s=_POLL_S), _POLL_MS, self._threads, clock)
-        member = MemberOrder(workspace.root, config, tuple(jobs), self.coordinator, "", "", command, ends)
+        member = MemberOrder(workspace.root, config, tuple(jobs), self.coordinator, "", "", command, ends, unvisited)
         self.crew = Crew(engine, member, workers, config.run, self._gone, say, clock)
 
     def look(self) -> None:

@@ -13,6 +13,7 @@ from lycosa.app.memory import tune_memory
 from lycosa.app.session import seeds_of
 from lycosa.app.upkeep import Upkeep
 from lycosa.app.vitals import added
+from lycosa.app.walking import UNVISITED, start_of
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection
 from lycosa.core.errors import LycosaError, UsageError
@@ -100,13 +101,15 @@ def crawl_together(
     """
     clock = clock or SystemClock()
     tune_memory()
-    if order.start:
-        raise UsageError("--from walks what is known in one process: leave out --engine and --workers")
+    if order.start not in ("", UNVISITED):
+        raise UsageError("--from URL walks what is known in one process: leave out --engine and --workers")
     for seed in order.seeds:
         normalise(seed)  # a wrong call changes nothing
-    workspace = Workspace.open_or_create(order.root)
+    workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
         state = workspace.state()
+        if order.start:
+            start_of(workspace, order.collection, order.start, None)  # raises if there is nothing to start from
         before = state.settings.get(order.collection.name, {})
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
@@ -123,6 +126,7 @@ def crawl_together(
             say=say,
             clock=clock,
             ends=True,
+            unvisited=order.collection.name if order.start else "",
         )
         follower: IndexFollower | None = None
         head = state.head

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lycosa.cli import export_archive
-from lycosa.cli.common import JsonOption, QuietOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
+from lycosa.cli.common import (
+    AddressOption,
+    EngineOption,
+    JsonOption,
+    QuietOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    note,
+    open_engine,
+    print_json,
+    workspace_root,
+)
 from lycosa.cli.reparse import date_ms
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, parse_size
@@ -51,13 +63,15 @@ def _library_command(kind: str, size: str, about: str) -> None:
         full: FullOption = False,
         max_size: SizeOption = size,
         again: AgainOption = False,
+        engine: EngineOption = "",
+        address: AddressOption = "",
         workspace: WorkspaceOption = "",
         overrides: SetOption = None,
         quiet: QuietOption = False,
         json_output: JsonOption = False,
     ) -> None:
         chosen = (language, collection, since, until, full)
-        _library(context, kind, target, chosen, max_size, again, workspace, overrides, quiet, json_output)
+        _library(context, kind, target, chosen, max_size, again, (engine, address), workspace, overrides, quiet, json_output)
 
     app.command(kind, help=about)(command)
 
@@ -79,22 +93,18 @@ def _library(
     chosen: tuple[str, str, str, str, bool],
     max_size: str,
     again: bool,
+    engine: tuple[str, str],
     workspace: str,
     overrides: list[str] | None,
     quiet: bool,
     json_output: bool,
 ) -> None:
-    from contextlib import closing
     from dataclasses import asdict
 
+    from lycosa.app.exporting import LibraryTask, export_on, export_task
     from lycosa.app.libraries import library_languages
-    from lycosa.crawl.documents import Documents, document_limits
-    from lycosa.crawl.understand import Reader
     from lycosa.export.editions import LibrarySelection
-    from lycosa.export.formats import FORMATS
-    from lycosa.export.library import export_library
     from lycosa.export.xml import SCHEMA
-    from lycosa.fetch.robots import product_token
     from lycosa.store.workspace import Workspace
 
     language, collection, since, until, full = chosen
@@ -106,12 +116,13 @@ def _library(
         raise UsageError("--max-size must be at least 64KiB")
     selection = LibrarySelection(language, collection, _day(since), _day(until), full)
     languages = library_languages(config, opened.state())
-    try:
-        with closing(Documents(document_limits(config))) as documents:  # older versions are read from the archive
-            reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
-            report = export_library(opened, target, FORMATS[kind], selection, reader, languages, file_bytes=size, again=again)
-    except FileNotFoundError as error:
-        raise WorkError(f"a file of the tables went away meanwhile ({error}): run the same command again, it goes on") from None
+    name, address = engine
+    task = LibraryTask(opened.root, os.path.abspath(target) if name else target, kind, selection, config, languages, size, again)
+    if name:
+        with open_engine(name, address, config) as carried:
+            report = export_on(carried, task)
+    else:
+        report = export_task(task)
     if kind == "xml":
         _write_beside(f"{target}/xml/library.xsd", SCHEMA.read_bytes())
     if json_output:

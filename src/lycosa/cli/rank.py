@@ -6,32 +6,43 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, table, workspace_root
-from lycosa.core.errors import WorkError
-
-_ATTEMPTS = 3
+from lycosa.cli.common import (
+    AddressOption,
+    EngineOption,
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    open_engine,
+    print_json,
+    table,
+    workspace_root,
+)
 
 
 def command(
     context: typer.Context,
     show: Annotated[int, typer.Option("--show", min=0, metavar="N", help="How many of the copies to list.")] = 0,
+    engine: EngineOption = "",
+    address: AddressOption = "",
     workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Mark pages that redirects fetched twice; exports leave them out from then on."""
     from dataclasses import asdict
 
-    from lycosa.graph.generation import current_duplicates, make_generation
+    from lycosa.app.batch import rank_on, rank_workspace
+    from lycosa.graph.generation import current_duplicates
     from lycosa.store.workspace import Workspace
 
-    opened = Workspace.open(workspace_root(context, workspace))
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            info = make_generation(opened)
-            break
-        except FileNotFoundError as error:  # a merge took a file away: read the log again
-            if attempt == _ATTEMPTS:
-                raise WorkError(f"the tables' files went away three times ({error}): call again when no merge runs") from None
+    root = workspace_root(context, workspace)
+    opened = Workspace.open(root)
+    if engine:
+        with open_engine(engine, address, load_config(context, root, overrides)) as carried:
+            info = rank_on(carried, opened.root)
+    else:
+        info = rank_workspace(opened.root)
     copies = current_duplicates(opened).head(show).select("collection", "url", "canonical_of").to_dicts() if show else []
     if json_output:
         print_json({**asdict(info), "copies": copies})

@@ -28,19 +28,29 @@ def command(
     engine: EngineOption = "local",
     address: AddressOption = "",
     workers: WorkersOption = None,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics for Prometheus here; 0 takes a free port.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option("--metrics-host", help="The address that /metrics listens on.")] = "127.0.0.1",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
 ) -> None:
     """Work the collections of lycosa.toml for good: crawl, recrawl, index, merge."""
+    from contextlib import ExitStack
+
     from lycosa.app.daemon import RunOrder, run
+    from lycosa.app.metrics_port import MetricsPort
 
     before = context.obj[1] if context.obj else ()
     root = workspace_root(context, workspace)
     order = RunOrder(root, tuple(collections or ()), (*before, *(overrides or ())), workers)
-    if not is_shared(engine, workers):
-        run(order, _say)
-        return
-    with open_engine(engine, address, load_config(context, root, overrides, bad={})) as opened:
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            served = stack.enter_context(MetricsPort(root, metrics_port, metrics_host))
+            _say(f"metrics are served at {served.address}")
+        opened = None
+        if is_shared(engine, workers):
+            opened = stack.enter_context(open_engine(engine, address, load_config(context, root, overrides, bad={})))
         run(order, _say, engine=opened)
 
 

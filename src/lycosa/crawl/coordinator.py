@@ -34,6 +34,9 @@ from lycosa.store.state import LogState
 SETTLE_MS = 10_000
 """How long the first workers wait for those that are expected, before the partitions are dealt."""
 
+_MOVES_APART = 4
+"""Partitions are moved again when a quarter more time has passed: at first little is known, and a hand-over costs little."""
+
 _NUMBERS = 10**9  # of answers in one epoch
 
 
@@ -48,6 +51,7 @@ class Member:
     assigned: set[int] = field(default_factory=set)  # what its answers say
     exposed: dict[int, int] = field(default_factory=dict)  # what it might hold -> number of the last answer that told it so
     gone: bool = False  # the engine says that its process is dead
+    fetched_before: int = 0  # pages that it had fetched when the last worker came or went: from then on all are to do the same
 
     @property
     def settled(self) -> bool:
@@ -85,7 +89,8 @@ class Coordinator:
         self._advanced_at = clock.monotonic_ms()
         self._dealt = not leadership.clean  # whoever is there had `reassign` to say so
         self._first_join: int | None = None
-        self._moved_at = -(10**9)
+        self._dealt_at = clock.monotonic_ms()
+        self._next_move = 0
         self._reserved: dict[int, tuple[str, int]] = {}  # partition on its way -> its taker, and since when
         self._loads: dict[int, int] = {}
         self._grants = Grants(budgets, partitions)
@@ -201,6 +206,7 @@ class Coordinator:
             self._dismiss(member)
             self._grants.end(member.ping.claim)
             del self.members[member.worker]
+            self._begin_anew()
         if not self.ended and self._leadership.holds and now >= self._gives_from:
             self._place(now)
 
@@ -213,6 +219,7 @@ class Coordinator:
                 self._first_join = now
             member = self.members[ping.worker] = Member(ping.worker, ping.node, ping, now)
             member.assigned = {partition for partition in ping.partitions if not self._is_taken(partition, ping.worker)}
+            self._begin_anew()
         member.answered_at = now
         member.gone = False
         for partition in ping.partitions:
@@ -244,6 +251,8 @@ class Coordinator:
             stop=stop,
             number=self._number,
             claim=member.ping.claim,
+            among=1
+            + sum(1 for each in self.members.values() if each is not member and each.ping.claim and not (each.ping.idle or each.gone)),
             soon=not stop and (waits or not member.settled or (bool(self._grants) and not member.ping.ready)),
         )
 
@@ -267,6 +276,11 @@ class Coordinator:
                 return False
         return True
 
+    def _begin_anew(self) -> None:
+        """Somebody came or went: what is fetched from now on is to come out even. A newcomer need not make good what others did before."""
+        for each in self.members.values():
+            each.fetched_before = each.ping.fetched
+
     # -- placement ----------------------------------------------------------------------------------------------------
 
     def _place(self, now: int) -> None:
@@ -281,15 +295,16 @@ class Coordinator:
             first = self._first_join if self._first_join is not None else now
             if len(active) < self._expected and now - first < self._settle_ms:
                 return
-            self._dealt = True
-        weight = weights(self._loads, self._partitions)
+            self._dealt, self._dealt_at = True, now
         self._deliver(active, now)
-        free = [partition for partition in range(self._partitions) if not self._is_taken(partition, "")]
-        if free:
+        taken = set(self._reserved).union(*(each.exposed.keys() | each.assigned for each in self.members.values()))
+        if len(taken) < self._partitions:
+            free = [partition for partition in range(self._partitions) if partition not in taken]
+            weight = weights(self._loads, self._partitions)
             loads = {worker: sum(weight[partition] for partition in self._future(worker)) for worker in active}
             for worker, partitions in deal(free, weight, loads).items():
                 active[worker].assigned |= partitions
-        self._balance(active, weight, now)
+        self._balance(active, now)
 
     def _deliver(self, active: dict[str, Member], now: int) -> None:
         """Give what was on its way to those who were to get it, all at once unless some of it takes long."""
@@ -301,19 +316,22 @@ class Coordinator:
                 for partition in clear:
                     del self._reserved[partition]
 
-    def _balance(self, active: dict[str, Member], weight: dict[int, float], now: int) -> None:
+    def _balance(self, active: dict[str, Member], now: int) -> None:
         """Move partitions where that is worth it, when everybody has done what it was told."""
         if self._reserved or not all(each.settled for each in active.values()):
             return
         empty = [worker for worker, each in active.items() if not each.assigned]
         hungry = [worker for worker, each in active.items() if each.ping.idle]
-        if now - self._moved_at < (self._settings.hold if hungry else 2 * self._settings.hold) and not empty:
+        if now < self._next_move and not empty:
             return
+        weight = weights(self._loads, self._partitions)
         loads = {worker: {partition: weight[partition] for partition in each.assigned} for worker, each in active.items()}
-        chosen = moves(loads, [*empty, *hungry] if len(hungry) < len(active) else empty)
+        done = {worker: float(each.ping.fetched - each.fetched_before) for worker, each in active.items()} if self._ends else None
+        chosen = moves(loads, [*empty, *hungry] if len(hungry) < len(active) else empty, done)
         if not chosen:
             return
-        self._moved_at = now
+        longest = self._settings.hold if hungry else 2 * self._settings.hold
+        self._next_move = now + min(max((now - self._dealt_at) // _MOVES_APART, 2 * self._settings.ping_interval), longest)
         for partition, taker in chosen.items():
             for each in active.values():
                 each.assigned.discard(partition)

@@ -40,6 +40,7 @@ class Ping:
     ready: bool = False  # its claim has taken up what earlier ones had archived in its partitions, as far as it ever will
     committed: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim has committed (`Claim.counted`)
     leaving: bool = False  # it wants to end: it is told to stop, and gets nothing more
+    fetched: int = 0  # pages that this life of the worker has fetched, under all its claims
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,6 +54,7 @@ class Answer:
     number: int = 0  # later answers have higher ones, whichever coordinator gave them
     claim: int = 0  # the claim that `granted` is for
     soon: bool = False  # more is to come: ping again at once, in a tenth of `ping_interval`
+    among: int = 1  # workers that have something to do: each may use this part of a collection's and of an address's connections
 
 
 class Lease:

@@ -1,6 +1,10 @@
 """Who is to hold which partition: the least loaded first, with few moves. Pure functions over loads.
 
 A move costs two workers a few seconds (stop, commit, release, claim, load), so it must be worth that.
+
+A crawl that ends is shared out by what each worker has done and what waits for it, together. How large a site is shows only while it is
+fetched, and one host is asked for a page at a time: what waits says little at first, and whoever holds the largest site to its end does too
+much whatever else it gives away. So it gives that away too, once it has done more than another will ever have done.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ _UNEVEN = 1.25
 
 _EVEN = 1.08  # a rebalancing that has begun goes on until this; some 15 % of the mean were asked for
 _WORTH = 100  # waiting URLs of difference, below which nothing is moved to who has something
+_AHEAD = 0.1  # of the mean: who has done so much more than another will have done gives it even what it cannot share
 _BASE = 1 / 8  # of the mean load: an empty partition weighs so much, since it may fill
 
 
@@ -36,21 +41,27 @@ def deal(free: Iterable[int], weight: Mapping[int, float], loads: Mapping[str, f
     return {worker: partitions for worker, partitions in given.items() if partitions}
 
 
-def moves(loads: Loads, hungry: Iterable[str] = ()) -> dict[int, str]:
+def moves(loads: Loads, hungry: Iterable[str] = (), done: Mapping[str, float] | None = None) -> dict[int, str]:
     """Which partitions are to go to which worker so that loads become even; none where it is not worth it.
 
+    `done`: what each worker has done already, where that is to come out even together with what is to come.
     `hungry`: workers that have nothing to do; they get something whenever another has two partitions with work.
     """
     held = {worker: dict(partitions) for worker, partitions in loads.items()}
     if len(held) < 2:
         return {}
-    total = {worker: sum(partitions.values()) for worker, partitions in held.items()}
+    done = done or dict.fromkeys(held, 0.0)
+    total = {worker: sum(partitions.values()) + done[worker] for worker, partitions in held.items()}
     mean = sum(total.values()) / len(total)
     empty = {worker for worker, partitions in held.items() if not partitions}
     starved = set(hungry) | empty
     if not starved and max(total.values()) < mean * _UNEVEN and min(total.values()) > mean / _UNEVEN:
         return {}
     moved: dict[int, str] = {}
+    taker = min(total, key=lambda worker: (total[worker], worker))
+    last = _last(held, done, total[taker] + mean * _AHEAD)
+    if last is not None:
+        return {last: taker}
     while True:
         taker = min(total, key=lambda worker: (total[worker], worker))
         found = _best(held, total, taker, moved)
@@ -64,6 +75,17 @@ def moves(loads: Loads, hungry: Iterable[str] = ()) -> dict[int, str]:
         total[donor] -= weight
         total[taker] += weight
         moved[partition] = taker
+
+
+def _last(held: Mapping[str, Mapping[int, float]], done: Mapping[str, float], enough: float) -> int | None:
+    """Of the worker that has done most, if that is more than `enough`: its heaviest partition, if that is worth a move."""
+    for donor in sorted(held, key=lambda worker: (-done[worker], worker)):
+        choices = [partition for partition, weight in held[donor].items() if weight >= _WORTH]
+        if done[donor] <= enough:
+            return None
+        if choices:
+            return max(choices, key=lambda partition: (held[donor][partition], -partition))
+    return None
 
 
 def _best(

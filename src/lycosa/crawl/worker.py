@@ -112,6 +112,7 @@ class Worker:
         self._longest_wait_ms = longest_wait_ms
         self._lease = lease
         self._answer: Answer | None = None
+        self._among = 1
         self._answered = False
         self._follow = follow
         self._follow_ms = _FOLLOW_MS if follow is None else _FOLLOW_OTHERS_MS
@@ -275,9 +276,14 @@ class Worker:
         return self._answered and self._lease.holds
 
     def _regrant(self) -> None:
-        """By the answer in force: under a new claim nothing is granted before an answer names that claim."""
-        if self._lease is not None:
-            self.grant(self._lease.granted(self.ledger.claim_number))
+        """By the answer in force: under a new claim nothing is granted before an answer names that claim; and of the connections that a
+        collection and an address are given, its part."""
+        if self._lease is None:
+            return
+        self.grant(self._lease.granted(self.ledger.claim_number))
+        if self._among != self._lease.answer.among:
+            self._among = self._lease.answer.among
+            self.frontier.clocks.share(self._among)
 
     def _start_due(self, now: int) -> bool:
         """Start what may be started. False: nothing was taken up."""
@@ -289,7 +295,9 @@ class Worker:
             self._closed = frozenset(
                 name
                 for name, each in self.ledger.assignments.items()
-                if each.in_flight - each.unread >= each.collection.connections or name in self._resting or self._spent(each)
+                if each.in_flight - each.unread >= max(1, each.collection.connections // self._among)
+                or name in self._resting
+                or self._spent(each)
             )
             if len(self._closed) == len(self.ledger.assignments):
                 break  # nothing may be fetched, so nothing is missing

@@ -24,6 +24,10 @@ NOTE = f"{FOLDER}/owner.json"
 TOUCH_INTERVAL_MS = 5_000
 """How often the owner rewrites its note; observers on other machines take one that is unchanged for 30 s for dead."""
 
+SILENT_MS = 30_000
+"""A note on another machine that stands unchanged for so long, by this one's clock, is a dead owner's."""
+
+_LOOK_S = 0.2
 _ATTEMPTS, _ATTEMPT_WAIT_S = 5, 0.05
 # Somebody who only asks whether the lock is held takes it for a moment; a few attempts see past that.
 
@@ -82,7 +86,7 @@ class Owner:
 
 
 def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
-    """Become the owner of a workspace on this machine.
+    """Become the owner of a workspace. Takes half a minute where one was killed on another machine and nobody came since.
 
     The lock is not passed on to programs that are started, but a bare `os.fork` shares it: child processes are spawned.
 
@@ -94,6 +98,11 @@ def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
     descriptor = os.open(storage.lock_path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     for _ in range(_ATTEMPTS):
         if _locked(descriptor, fcntl.LOCK_EX):
+            try:
+                _require_none_elsewhere(storage, clock)
+            except BaseException:
+                os.close(descriptor)
+                raise
             note = OwnerNote(os.getpid(), socket.gethostname(), format_time(clock.now_ms()), command)
             return Owner(storage, descriptor, note, clock)
         time.sleep(_ATTEMPT_WAIT_S)
@@ -113,6 +122,26 @@ def owner_of(storage: Storage) -> OwnerNote | None:
     finally:
         os.close(descriptor)
     return _note(storage) or OwnerNote(0, "", "", "")
+
+
+def _require_none_elsewhere(storage: Storage, clock: Clock) -> None:
+    """The lock says nothing of other machines; the note of a living owner there changes every 5 s. One that was killed leaves a note
+    that stands still: it is waited for.
+
+    Raises:
+        OwnedError: the note of a process on another machine changes.
+    """
+    first = _note(storage)
+    if first is None or first.host in ("", socket.gethostname()):
+        return
+    began = clock.monotonic_ms()
+    while clock.monotonic_ms() - began < SILENT_MS:
+        note = _note(storage)
+        if note is None or note.host == socket.gethostname():
+            return
+        if note != first:
+            raise OwnedError(_refusal(storage))
+        time.sleep(_LOOK_S)
 
 
 def _locked(descriptor: int, how: int) -> bool:

@@ -1,0 +1,65 @@
+"""An export of a library as one piece of work: here, or in a process of an engine, which tries it again when that dies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from lycosa.core.config import Config
+from lycosa.core.errors import WorkError
+from lycosa.crawl.documents import Documents, document_limits
+from lycosa.crawl.engine import Engine
+from lycosa.crawl.understand import Reader
+from lycosa.export.editions import LibrarySelection
+from lycosa.export.formats import FORMATS
+from lycosa.export.library import LibraryReport, export_library
+from lycosa.fetch.robots import product_token
+from lycosa.store.workspace import Workspace
+
+
+@dataclass(slots=True, frozen=True)
+class LibraryTask:
+    """What to export and where to. Picklable. On an engine of several machines `target` is a folder that all of them see.
+
+    `languages`: collection -> language that its pages are filed under. `file_bytes`: size at which a new file is begun.
+    """
+
+    location: str
+    target: str
+    kind: str
+    selection: LibrarySelection
+    config: Config
+    languages: Mapping[str, str]
+    file_bytes: int
+    again: bool = False
+
+
+def export_task(task: LibraryTask) -> LibraryReport:
+    """Bring the library up to date. Raises what `lycosa.export.library.export_library` raises, and WorkError where that says: again."""
+    config = task.config
+    try:
+        with closing(Documents(document_limits(config))) as documents:  # older versions are read from the archive
+            reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
+            return export_library(
+                Workspace.open(task.location),
+                task.target,
+                FORMATS[task.kind],
+                task.selection,
+                reader,
+                task.languages,
+                file_bytes=task.file_bytes,
+                again=task.again,
+            )
+    except FileNotFoundError as error:
+        raise WorkError(f"a file of the tables went away meanwhile ({error}): run the same command again, it goes on") from None
+
+
+def export_on(engine: Engine, task: LibraryTask) -> LibraryReport:
+    """The same in a process of an engine. What was whole when one died is kept, and the next one goes on.
+
+    Raises:
+        WorkError: it was tried three times, and each time its process died; or what `export_task` raises.
+    """
+    (report,) = engine.map(export_task, [task])
+    return report
