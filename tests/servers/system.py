@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +23,13 @@ def require_program(name: str) -> str:
             pytest.fail(f"{message}, and {REQUIRE}=1 says that it must be")
         pytest.skip(message)
     return path
+
+
+def require_file(path: str, package: str) -> Path:
+    """A file that a package of the system brings; without it as `require_program`."""
+    if not Path(path).exists():
+        message = f"{path} is not there (package {package})"
+        if os.environ.get(REQUIRE) == "1":
+            pytest.fail(f"{message}, and {REQUIRE}=1 says that it must be")
+        pytest.skip(message)
+    return Path(path)
