@@ -62,8 +62,18 @@ def html_files(sites: Path) -> Iterator[tuple[str, Path]]:
                 yield normalise(f"http://{site.name}.test/{file.relative_to(site).as_posix()}"), file
 
 
-def fill(root: str, sites: Path, most_pages: int, samples: list[Sample], moved: Callable[[str], str] | None = None) -> int:
-    """Parse the pages and commit them to a new workspace, each at its address or at what `moved` makes of it. Returns how many."""
+def fill(
+    root: str,
+    sites: Path,
+    most_pages: int,
+    samples: list[Sample],
+    moved: Callable[[str], str] | None = None,
+    every: list[Sample] | None = None,
+) -> int:
+    """Parse the pages and commit them to a new workspace, each at its address or at what `moved` makes of it. Returns how many.
+
+    `samples` gets a tenth of them, `every` all.
+    """
     workspace = Workspace.create(root)
     identifier = Identifier(workspace.domains, workspace.partitions)
     claim = workspace.claim("bench")
@@ -77,7 +87,10 @@ def fill(root: str, sites: Path, most_pages: int, samples: list[Sample], moved: 
         _, host, host_key, url_key, partition = identifier.identify(url)
         visit = Visit(url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1)
         buffers.add_page(visit, page)
+        buffers.links.add_links(visit, page.links)
         count += 1
+        if every is not None and len(page.main_text) > 200:
+            every.append(Sample(url, page.title, page.main_text, page.language))
         if generator.random() < 0.1 and len(page.main_text) > 200:
             samples.append(Sample(url, page.title, page.main_text, page.language))
         if buffers.pages.rows >= COMMIT_PAGES:
@@ -136,7 +149,8 @@ class Fts:
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path)
-        self._connection.execute("CREATE VIRTUAL TABLE pages USING fts5(url UNINDEXED, title, headings, body, tokenize='unicode61')")
+        create = "CREATE VIRTUAL TABLE IF NOT EXISTS pages USING fts5(url UNINDEXED, title, headings, body, tokenize='unicode61')"
+        self._connection.execute(create)
 
     def fill(self, root: str) -> None:
         workspace = Workspace.open(root)

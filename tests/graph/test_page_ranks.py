@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lycosa.app.upkeep import rank_when_due
 from lycosa.core.config import IndexSettings
 from lycosa.core.records import Link
-from lycosa.graph.generation import link_news, make_generation, newest
+from lycosa.graph.generation import link_news, make_generation, newest, newest_number
 from lycosa.graph.page_rank import DAMPING, page_rank
 from lycosa.graph.page_ranks import HOST_SHARE, PAGE_SHARE
 from lycosa.index.generation import newest as newest_index
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.store.tables import Buffers
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
@@ -161,6 +163,44 @@ def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
         indexer.update()
         assert urls(corpus, "inanchor:lateness") == urls(corpus, "site:hub.test") == []
         assert Searcher(corpus.root).search(SearchRequest("-site:none.test", 20)).total == 10
+
+
+def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    def number() -> int:
+        rank_when_due(corpus.root)
+        return newest_number(corpus.workspace)
+
+    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    assert number() == number() == 1
+    corpus.commit([("http://late.test/", page("late", language="en"))])
+    assert number() == 1
+    monkeypatch.setattr("lycosa.app.upkeep.RANK_EVERY_MS", 0)
+    assert number() == number() == 2  # and not again while nothing is new
+
+
+def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:
+    """In the collection where they are copies; they come back when they are none any more."""
+    text = page("A page that two addresses lead to.", language="en", text_digest=99)
+    buffers = Buffers()
+    corpus.add(buffers, "http://a.test/page", text)
+    corpus.add(buffers, "http://a.test/page?session=1", text, redirect_from="http://a.test/old")
+    corpus.add(buffers, "http://a.test/page?session=1", text, "other")
+    corpus.commit_buffers(buffers)
+
+    def found() -> dict[str, str]:
+        hits = Searcher(corpus.root).search(SearchRequest("addresses", folded=False)).hits
+        return {hit.url.removeprefix("http://a.test/"): hit.collection for hit in hits}
+
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+        assert found() == {"page": "default", "page?session=1": "default, other"}
+        assert make_generation(corpus.workspace).duplicates == 1
+        indexer.update()
+        assert found() == {"page": "default", "page?session=1": "other"}
+        corpus.commit([("http://a.test/page", page("It says something else about addresses now.", language="en", text_digest=98))])
+        make_generation(corpus.workspace)
+        indexer.update()
+        assert found() == {"page": "default", "page?session=1": "default, other"}
 
 
 def test_an_older_graph_is_no_news_for_ever(corpus: Corpus) -> None:

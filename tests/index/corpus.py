@@ -39,11 +39,11 @@ class Corpus:
             buffers.add_url(row)
         return self._claim.commit(self._claim.next_folder(), buffers.mapping())
 
-    def add(self, buffers: Buffers, url: str, page: Page, collection: str = "default") -> None:
+    def add(self, buffers: Buffers, url: str, page: Page, collection: str = "default", redirect_from: str = "") -> None:
         self._clock += 1000
         _, host, host_key, url_key, partition = self._identifier.identify(url)
         visit = Visit(url, host, partition, host_key, url_key, "page", collection, 0, self._clock, 1)
-        buffers.add_page(visit, page)
+        buffers.add_page(visit, page, redirect_from)
         buffers.links.add_links(visit, page.links)
 
     def redirect(self, source: str, target: str) -> int:
