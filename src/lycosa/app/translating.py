@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lycosa.core.errors import UsageError
+from lycosa.index.schema import url_id
 from lycosa.search.across_tables import FOLDER, TABLE, OpenTables, open_tables
+from lycosa.search.across_vectors import Encoder, VectorsInfo, write_vectors
 from lycosa.search.query import Clause, ParsedQuery
 from lycosa.search.translated import TranslatedQuery, Translator, query_language
+from lycosa.store.live import LiveTables
 from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
@@ -96,6 +99,18 @@ def remove_table(root: str, name: str) -> None:
         known = ", ".join(names) or "none"
         raise UsageError(f"no table {name!r} was added or learned here (there is: {known}); those of the crawl are made by `lycosa rank`")
     storage.remove_tree(f"{FOLDER}/{name}")
+
+
+def encode_pages(root: str, encoder: Encoder) -> VectorsInfo:
+    """Encode all pages, title and text of each, in place of what was encoded before.
+
+    Raises:
+        ConfigError: the encoder does not keep its contract.
+    """
+    workspace = Workspace.open(root)
+    frames = LiveTables(workspace).batches("pages", ("url_key", "title", "main_text", "text"))
+    pages = ((url_id(key), f"{title}\n{main or text}") for frame in frames for key, title, main, text in frame.iter_rows())
+    return write_vectors(workspace.storage, encoder, pages)
 
 
 def look_up(root: str, text: str, source: str = "", targets: Sequence[str] = ()) -> list[TranslatedQuery]:

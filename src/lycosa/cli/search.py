@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace_root
+from lycosa.cli.common import JsonOption, WorkspaceOption, load_config, print_json, workspace_root
 from lycosa.cli.translate import document as translation_document
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
 
 if TYPE_CHECKING:
+    from lycosa.search.across_vectors import FlatIndex
     from lycosa.search.engine import Hit, SearchResults
     from lycosa.search.translated import Across
 
@@ -75,13 +76,24 @@ def command(
     )
     if across or into:
         request = replace(request, across=_across(into, source, translations or []))
-    results = Searcher(root).search(request)
+    results = Searcher(root, _vectors(context, root) if request.across is not None else None).search(request)
     if json_output:
         print_json(_document(results))
     else:
         _print(results)
     if not results.hits:
         raise typer.Exit(1)
+
+
+def _vectors(context: typer.Context, root: str) -> FlatIndex | None:
+    """What the configured encoder made of the pages; None without one."""
+    named = load_config(context, root, None).index.encoder
+    if not named:
+        return None
+    from lycosa.search.across_vectors import FlatIndex, load_encoder
+    from lycosa.store.storage import open_storage
+
+    return FlatIndex(open_storage(root), load_encoder(named))
 
 
 def _across(into: str, source: str, translations: list[str]) -> Across:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, table, workspace_root
 
 if TYPE_CHECKING:
     from lycosa.search.translated import TranslatedQuery
@@ -101,6 +101,22 @@ def lookup(
             print(f"{query.language}  {each.source}: " + ", ".join(f"{one.surface} {one.weight:.2f}" for one in each.alternatives))
     if not found:
         raise typer.Exit(1)
+
+
+@app.command()
+def encode(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
+    """Encode all pages by the encoder of the configuration (`index.encoder`), for searches across languages."""
+    from dataclasses import asdict
+
+    from lycosa.app.translating import encode_pages
+    from lycosa.search.across_vectors import load_encoder
+
+    root = workspace_root(context, workspace)
+    info = encode_pages(root, load_encoder(load_config(context, root, overrides).index.encoder))
+    if json_output:
+        print_json(asdict(info))
+    else:
+        print(f"{info.pages:,} pages, {info.dimensions} numbers each, by {info.encoder}")
 
 
 def document(query: TranslatedQuery) -> dict[str, object]:

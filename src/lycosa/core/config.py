@@ -165,6 +165,9 @@ class IndexSettings(_Section):
         le=1_024,
         description="Parts of the index, each for a group of partitions, built and searched on several machines. A change builds all anew.",
     )
+    encoder: str = Field(
+        "", description="`module:object` of an encoder of your own, asked too by searches across languages; see docs/translation.md."
+    )
 
 
 class StoreSettings(_Section):

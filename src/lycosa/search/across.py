@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
 from lycosa.search.across_tables import OpenTables
@@ -28,6 +29,8 @@ from lycosa.text.translation.source import Sources, Translation
 TIE = 0.15  # what a word's other translations add to the best: 0 and .3 are .002 worse on SIB-200's held-out fifth, .6 .015
 MOST_STRICT = 6  # words up to which pages with all of them come first
 SHARES = (1.0, 0.6, 0.0)  # of the words that a page must hold
+RANK_OFFSET = 60  # of reciprocal rank fusion, as its authors have it
+NEAREST = 50  # pages by their vectors that are joined
 FEW = 3  # with fewer pages than this, those that hold less are looked at too
 
 
@@ -134,7 +137,17 @@ def merged(answers: Sequence[LanguageAnswer]) -> list[tuple[int, Ranked[Address]
     return sorted(found, key=lambda item: (-item[1].score, item[0], item[1].place))
 
 
-def answer_across(index: OpenIndex | None, tables: OpenTables, request: SearchRequest, across: Across) -> SearchResults:
+class Vectors(Protocol):
+    """Pages by what they mean (`lycosa.search.across_vectors`)."""
+
+    def nearest(self, text: str, count: int) -> list[str]:
+        """The ids of the pages that are nearest to a query."""
+        ...
+
+
+def answer_across(
+    index: OpenIndex | None, tables: OpenTables, request: SearchRequest, across: Across, vectors: Vectors | None = None
+) -> SearchResults:
     """Answer a query in all languages that are wanted, its own first; whatever is typed, never an exception of ours."""
     started = time.perf_counter()
     parsed = parse_query(request.text)
@@ -156,12 +169,29 @@ def answer_across(index: OpenIndex | None, tables: OpenTables, request: SearchRe
         if request.per_host and not filters.one_site:
             found = _hosts_apart(found, request.per_host)
         units = [search.units() for search in searches]
+        if vectors is not None:
+            languages = {query.language for query in queries}
+            near = index.pages_of(vectors.nearest(" ".join(clause.text for clause in clauses(parsed.wanted)), NEAREST), filters, languages)
+            units.append([unit for listed in units for unit in listed])
+            found = fused(found, [(len(searches), page) for page in near])
         hits = [index.hits_of([page], units[number])[0] for number, page in found[offset : offset + count]]
     total = sum(answer.total for answer in answers)
     translations = tuple(answer.query for answer in answers)
     took = (time.perf_counter() - started) * 1000
     number = index.number if index is not None else 0
     return SearchResults(request.text, total, hits, took, offset, number, notes, translations=translations)
+
+
+def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Ranked[Address]]]:
+    """Lists as one by reciprocal rank fusion: the sum over them of 1 / (60 + rank) (Cormack, Clarke, Büttcher, SIGIR 2009)."""
+    scores: dict[Address, float] = {}
+    first: dict[Address, tuple[int, Ranked[Address]]] = {}
+    for listed in lists:
+        for rank, (number, page) in enumerate(listed, 1):
+            scores[page.place] = scores.get(page.place, 0.0) + 1 / (RANK_OFFSET + rank)
+            first.setdefault(page.place, (number, page))
+    found = [(number, replace(page, score=scores[place])) for place, (number, page) in first.items()]
+    return sorted(found, key=lambda item: (-item[1].score, item[1].place))
 
 
 def _queries(index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: Across, notes: list[str]) -> list[TranslatedQuery]:

@@ -13,7 +13,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.index import shards
 from lycosa.index.generation import Generation, storage_of
 from lycosa.search import across_tables
-from lycosa.search.across import answer_across
+from lycosa.search.across import Vectors, answer_across
 from lycosa.search.across_tables import OpenTables
 from lycosa.search.answer import answer
 from lycosa.search.opened import OpenIndex, schema_of
@@ -34,16 +34,17 @@ class _Opened:
 
 
 class Searcher:
-    """Answers queries from the newest generations that were there at the last `reload`.
+    """Answers queries from the newest generations that were there at the last `reload`. `vectors` are asked too across languages.
 
     Raises:
         UsageError: no workspace can lie there.
         WorkspaceError: `root` is not a workspace, or its index is damaged (of several shards: all of them).
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, vectors: Vectors | None = None) -> None:
         self._storage = storage_of(root)
         self._opened: _Opened | None = None
+        self._vectors = vectors
         self._tables: tuple[across_tables.Seen, OpenTables] | None = None
         if not self.reload() and self._storage.size(WORKSPACE_FILE) is None:
             raise WorkspaceError(
@@ -89,7 +90,11 @@ class Searcher:
         """Answer a query; whatever is typed, never an exception."""
         opened = self._opened
         index = opened.index if opened else None
-        results = answer(index, request) if request.across is None else answer_across(index, self._tables_now(), request, request.across)
+        results = (
+            answer(index, request)
+            if request.across is None
+            else answer_across(index, self._tables_now(), request, request.across, self._vectors)
+        )
         if opened is None or not opened.missing:
             return results
         notes = [*results.notes, *(f"shard {number + 1} is missing: {reason}" for number, reason in sorted(opened.missing.items()))]

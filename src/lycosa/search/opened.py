@@ -11,16 +11,17 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tantivy
+from tantivy import Occur
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, GenerationInfo
-from lycosa.index.schema import DATE, GROUP, HOST_KEY, PRIOR, PUBLISHED, Stored, prior_of, register, stored, stored_texts
+from lycosa.index.schema import DATE, GROUP, HOST_KEY, ID, PRIOR, PUBLISHED, Stored, prior_of, register, stored, stored_texts
 from lycosa.index.shards import by_count, combined
 from lycosa.search.exact import Weigher
 from lycosa.search.expression import Expression, Leaf
@@ -160,6 +161,18 @@ class OpenIndex:
             return found.total, found.best
 
         return listing(fetch, offset, count, per_host=per_host, folded=folded)
+
+    def pages_of(self, ids: Sequence[str], filters: Filters, languages: Collection[str]) -> list[Ranked[Address]]:
+        """Those of the pages with these ids that are here, that the filters let through and that are in one of the languages."""
+        builder = QueryBuilder(self._schema, self, self)
+        found: list[Ranked[Address]] = []
+        for page in ids:
+            query = tantivy.Query.term_query(self._schema, ID, page, "basic")
+            asked = tantivy.Query.boolean_query([(Occur.Must, query), (Occur.Must, builder.filtered(None, filters))])
+            each = self._found(asked, 1, by_date=False, now_ms=0).best
+            if each and stored(self._searcher.doc(tantivy.DocAddress(*each[0].place))).language in languages:
+                found += each
+        return found
 
     def hits_of(self, found: Sequence[Ranked[Address]], units: Sequence[Unit]) -> list[Hit]:
         """Pages with their snippets, in which these words are marked."""
