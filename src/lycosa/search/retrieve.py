@@ -6,8 +6,9 @@ its own). Within a reading every word must stand somewhere: title, headings, bod
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import tantivy
 from tantivy import Occur, Query
@@ -21,7 +22,7 @@ from lycosa.index.schema import (
     URL_WORDS,
     text_field,
 )
-from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some, every, leaves, pruned, to_query
+from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some, every, pruned, to_query
 from lycosa.search.filters import Filters, filter_clauses
 from lycosa.search.reading import Asked, Reading, Word, read
 from lycosa.search.statistics import Statistics, Term, correction, inverse_frequency
@@ -66,6 +67,7 @@ class QueryBuilder:
         self._schema = schema
         self._here = here
         self._everywhere = everywhere
+        self._counts: dict[Term, int] = {}
 
     def strict(self, readings: Sequence[Reading], filters: Filters) -> Query:
         """Pages that hold every word."""
@@ -74,12 +76,12 @@ class QueryBuilder:
     def relaxed(self, readings: Sequence[Reading], filters: Filters, share: float) -> Query:
         """Pages that hold this share of the words, at least one, but not all of them."""
         some, all_of_them = self.wanted(readings, share), self.wanted(readings)
-        without = [] if all_of_them is None else [(Occur.MustNot, self._query(part)) for part in all_of_them.parts]
+        without = [] if all_of_them is None else [(Occur.MustNot, self._query(part, made=True)) for part in all_of_them.parts]
         return Query.boolean_query([(Occur.Must, self._narrowed(readings, filters, some)), *without])
 
-    def filtered(self, expression: Expression | None, filters: Filters) -> Query:
-        """Pages that match an expression (all pages, without one) and that the filters let through."""
-        wanted = Query.all_query() if expression is None else self._query(expression)
+    def filtered(self, expression: Expression | None, filters: Filters, *, made: bool = False) -> Query:
+        """Pages that match an expression (all pages, without one) and that the filters let through. `made`: by `wanted`."""
+        wanted = Query.all_query() if expression is None else self._query(expression, made=made)
         return Query.boolean_query([(Occur.Must, wanted), *filter_clauses(self._schema, filters)])
 
     def asked(self, wanted: Expression, filters: Filters, unwanted: Iterable[Leaf] = ()) -> Query:
@@ -88,21 +90,27 @@ class QueryBuilder:
         return Query.boolean_query([(Occur.Must, self.filtered(wanted, filters)), *without])
 
     def wanted(self, readings: Sequence[Reading], share: float | None = None) -> Best | None:
-        """What a page must hold, and what that counts: this share of the words, or all of them. None: the query wants no word."""
-        parts = [
-            _asked(reading, factors, len(reading.parts) if share is None else max(1, round(share * len(reading.parts))))
-            for reading, factors in zip(readings, self._commonness(readings), strict=True)
-            if reading.parts
-        ]
-        return Best(tuple(parts), READING_TIE) if parts else None
+        """What a page must hold, and what that counts: this share of the words, or all of them. None: the query wants no word.
+
+        Words that no page holds are left out, and readings that no page can match.
+        """
+        read = [reading for reading in readings if reading.parts]
+        if not read:
+            return None
+        parts = []
+        for reading, factors in zip(read, self._commonness(read), strict=True):
+            count = len(reading.parts)
+            found = _asked(reading, factors, count if share is None else max(1, round(share * count)), self._holds)
+            if found is not None:
+                parts.append(found)
+        return Best(tuple(parts), READING_TIE)
 
     def _narrowed(self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None) -> Query:
         unwanted = [(part, reading.analyzer.field_set) for reading in readings for part in reading.unwanted]
-        query = self.filtered(wanted, filters)
-        if not unwanted:
-            return query
-        without = [(Occur.MustNot, self._query(_expression(part, field_set, {}))) for part, field_set in unwanted]
-        return Query.boolean_query([(Occur.Must, query), *without])
+        query = self.filtered(wanted, filters, made=True)
+        without = [_expression(part, field_set, {}, WEIGHTS, self._holds) for part, field_set in unwanted]
+        clauses = [(Occur.MustNot, self._query(part, made=True)) for part in without if part is not None]
+        return Query.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
 
     def _commonness(self, readings: Sequence[Reading]) -> list[dict[Word, float]]:
         """For each word of each reading what its score must be multiplied by so that it counts as it is rare in the whole index.
@@ -130,90 +138,123 @@ class QueryBuilder:
 
     def _holding(self, unit: Unit, field_set: str) -> int:
         """Pages whose body holds a unit, at most."""
-        return min(self._everywhere.holding(text_field(BODY_ROLE, field_set), term) for term in unit.phrase)
+        name = text_field(BODY_ROLE, field_set)
+        return min(self._count(name, term) for term in unit.phrase)
 
-    def _query(self, expression: Expression) -> Query:
-        held: dict[tuple[str, str], bool] = {}
+    def _holds(self, name: str, terms: Sequence[str]) -> bool:
+        """Whether there may be a page that has these terms in a field."""
+        return all(self._count(name, term) for term in terms)
 
-        def holds(leaf: Leaf) -> bool:
-            for term in leaf.terms:
-                key = leaf.field, term
-                if key not in held:
-                    held[key] = self._here.holding(*key) > 0
-                if not held[key]:
-                    return False
-            return True
+    def _count(self, name: str, term: str) -> int:
+        count = self._counts.get((name, term))
+        if count is None:
+            count = self._counts[name, term] = self._everywhere.holding(name, term)
+        return count
 
-        left = pruned(expression, holds)
-        if left is None:
+    def _query(self, expression: Expression, *, made: bool = False) -> Query:
+        alone = self._here is self._everywhere
+        left = expression if made and alone else pruned(expression, self._holds_here)
+        if left is None or (isinstance(left, Best) and not left.parts):
             return Query.empty_query()
-        if self._here is self._everywhere:
+        if alone:
             return to_query(left, self._schema)
         return to_query(left, self._schema, lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere))
 
+    def _holds_here(self, leaf: Leaf) -> bool:
+        return all(self._here.holding(leaf.field, term) for term in leaf.terms)
 
-def _asked(reading: Reading, factors: Mapping[Word, float], least: int) -> Expression:
-    """So many of a reading's parts; what lifts a page above others that hold them too comes on top."""
+
+Holds = Callable[[str, Sequence[str]], bool]
+"""Whether there may be a page that has these terms in a field."""
+
+
+def _asked(reading: Reading, factors: Mapping[Word, float], least: int, holds: Holds) -> Expression | None:
+    """So many of a reading's parts; what lifts a page above others that hold them too comes on top. None: no page can match."""
     field_set = reading.analyzer.field_set
     weights = LONG_WEIGHTS if len(reading.parts) >= LONG else WEIGHTS
-    parts = tuple(_expression(part, field_set, factors, weights) for part in reading.parts)
-    return Also(Some(parts, least), tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0))))
+    parts = []
+    missing = len(reading.parts) - least  # so many parts no page needs to hold
+    for part in reading.parts:
+        found = _expression(part, field_set, factors, weights, holds)
+        if found is not None:
+            parts.append(found)
+        elif (missing := missing - 1) < 0:
+            return None
+    return Also(Some(tuple(parts), least), tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0), holds)))
 
 
-def _expression(asked: Asked, field_set: str, factors: Mapping[Word, float], weights: Mapping[str, float] = WEIGHTS) -> Expression:
+def _held(
+    parts: Sequence[Asked], field_set: str, factors: Mapping[Word, float], weights: Mapping[str, float], holds: Holds
+) -> tuple[Expression, ...]:
+    found = (_expression(part, field_set, factors, weights, holds) for part in parts)
+    return tuple(part for part in found if part is not None)
+
+
+def _expression(
+    asked: Asked, field_set: str, factors: Mapping[Word, float], weights: Mapping[str, float], holds: Holds
+) -> Expression | None:
     if isinstance(asked, Word):
-        found = _somewhere(asked, field_set, weights)
-        factor = factors.get(asked, 1.0)
-        return found if factor == 1.0 else found.times(factor)
-    parts = tuple(_expression(part, field_set, factors, weights) for part in asked.parts)
+        return _somewhere(asked, field_set, weights, factors.get(asked, 1.0), holds)
+    parts = _held(asked.parts, field_set, factors, weights, holds)
+    if not parts or (asked.every and len(parts) < len(asked.parts)):
+        return None
     return every(parts) if asked.every else Some(parts)
 
 
-def _somewhere(word: Word, field_set: str, weights: Mapping[str, float]) -> Some:
+def _somewhere(word: Word, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds) -> Some | None:
     """A word in any field where it may stand, each field's score counted. A beginning is also a word by itself: the index may hold it
     without its ending."""
     unit = word.unit
     found: list[Expression] = []
 
     def add(name: str, terms: tuple[str, ...], weight: float) -> None:
-        found.append(Leaf(name, terms, weight))
+        if holds(name, terms):
+            found.append(Leaf(name, terms, weight))
         if word.beginning:
             found.append(Beginning(name, word.beginning, weight * BEGINNING_SCORE))
 
     for role, weight in _FIELDS_WITHIN.get(word.within, weights).items():
         name = text_field(role, field_set)
-        add(name, tuple(unit.phrase), weight)
-        if unit.word:
-            found.append(Leaf(name, (unit.word,), weight * WORD_WEIGHT))
+        add(name, tuple(unit.phrase), weight * factor)
+        if unit.word and holds(name, (unit.word,)):
+            found.append(Leaf(name, (unit.word,), weight * WORD_WEIGHT * factor))
     if word.within in ("", IN_URL):
-        plain = tuple(analyzer_for("").terms(unit.surface or " ".join(unit.phrase)))
+        plain = _plain_terms(unit.surface or " ".join(unit.phrase))
         if plain:
-            add(URL_WORDS, plain, URL_WEIGHT)
-    return Some(tuple(found))
+            add(URL_WORDS, plain, URL_WEIGHT * factor)
+    return Some(tuple(found)) if found else None
 
 
-def _together(parts: Sequence[Asked], field_set: str, factor: float) -> list[Expression]:
+@functools.lru_cache(maxsize=4_096)
+def _plain_terms(text: str) -> tuple[str, ...]:
+    """A word as it stands among a URL's words; all readings of a query ask for it."""
+    return tuple(analyzer_for("").terms(text))
+
+
+def _together(parts: Sequence[Asked], field_set: str, factor: float, holds: Holds) -> Iterator[Expression]:
     """What lifts a page above others that hold the words too: all of them in the title, or close together in the text."""
     units = [part.unit for part in parts if isinstance(part, Word) and not part.within and not part.beginning]
     if len(units) < 2 or len(units) < len(parts):
-        return []
+        return
     title, body = text_field(TITLE_ROLE, field_set), text_field(BODY_ROLE, field_set)
-    in_title = every(Leaf(title, tuple(unit.phrase), TITLE_WEIGHT * factor) for unit in units)
-    terms = tuple(term for unit in units for term in unit.phrase)
-    if len(units) < LONG:
-        return [in_title, Leaf(body, terms, NEAR_WEIGHT * factor, NEAR_SLOP)]
-    pairs = (Leaf(body, (*first.phrase, *second.phrase), PAIR_WEIGHT * factor, 1) for first, second in itertools.pairwise(units))
-    return [in_title, *pairs]
+    if all(holds(title, unit.phrase) for unit in units):
+        yield every(Leaf(title, tuple(unit.phrase), TITLE_WEIGHT * factor) for unit in units)
+    near = [(tuple(term for unit in units for term in unit.phrase), NEAR_WEIGHT, NEAR_SLOP)]
+    if len(units) >= LONG:
+        near = [((*first.phrase, *second.phrase), PAIR_WEIGHT, 1) for first, second in itertools.pairwise(units)]
+    for terms, weight, slop in near:
+        if holds(body, terms):
+            yield Leaf(body, terms, weight * factor, slop)
 
 
 def terms_of(readings: Iterable[Reading]) -> list[Term]:
     """The terms whose frequencies the scores of these readings depend on, each once."""
-    return list(
-        dict.fromkeys(
-            (leaf.field, term)
-            for reading in readings
-            for part in (*reading.parts, *reading.unwanted)
-            for leaf in leaves(_expression(part, reading.analyzer.field_set, {}))
-            for term in leaf.terms
-        )
-    )
+    asked: dict[Term, None] = {}
+
+    def note(name: str, terms: Sequence[str]) -> bool:
+        asked.update(dict.fromkeys((name, term) for term in terms))
+        return True
+
+    for reading in readings:
+        _held((*reading.parts, *reading.unwanted), reading.analyzer.field_set, {}, WEIGHTS, note)
+    return list(asked)
