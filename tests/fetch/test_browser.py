@@ -39,6 +39,7 @@ class Rendering:
     def __init__(self, limits: BrowserLimits) -> None:
         self.browser = Browser(require_program("chromium"), limits)
         self.asked: list[str] = []
+        self.never = False  # nothing is answered
 
     def __call__(self, *jobs: RenderJob, things: Mapping[str, str] | None = None) -> None:
         for each in jobs:
@@ -50,6 +51,8 @@ class Rendering:
             done += len(ended)
             for one in wanted:
                 self.asked.append(one.url)
+                if self.never:
+                    continue
                 text = (things or {}).get(one.url)
                 if text is None:
                     self.browser.refuse(one)
@@ -318,3 +321,18 @@ def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> N
             )
         assert len(said.split("; ")) > 5, page.error
     assert different == {}
+
+
+@pytest.mark.prove
+def test_what_never_comes_is_not_waited_for() -> None:
+    """A script of a host that rests: the page is taken without it, and the browser goes on."""
+    page, well = job("<p>early<script>fetch('/never.json'); document.body.append(' made')</script>"), job("<p>well")
+    with rendering(BrowserLimits(1, 1_500, 10, 2**20, 2**31)) as render:
+        render.never = True
+        render(page)
+        render(well)
+        assert render.browser.starts == 1
+    assert (page.error, page.requests) == ("", 1)
+    assert b"early" in page.html
+    assert b" made" in page.html
+    assert b"well" in well.html

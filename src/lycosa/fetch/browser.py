@@ -273,9 +273,12 @@ class Browser:
         for page in list(self._pages):
             if not page.pending:
                 page.spent += min(since, _LONGEST_GAP_MS)
-            if page.spent > self._limits.page_ms or now - page.began > _TIMES_IN_ALL * self._limits.page_ms:
+            waited = now - page.began
+            if page.spent > self._limits.page_ms or waited > (_TIMES_IN_ALL + 1) * self._limits.page_ms:
                 self._end(page, "timeout")
                 self._rendered = _PAGES_A_PROCESS  # its process may go on for ever: the browser ends with the other pages
+            elif waited > _TIMES_IN_ALL * self._limits.page_ms:
+                self._take_document(page)  # what it still waits for may come too late
             elif page.skipping_at:
                 if not page.taking and not page.pending and now - page.skipping_at > _SKIP_BY_MS:
                     self._take_document(page)
