@@ -7,6 +7,7 @@ Burmese from dictionaries. Hot path: bench/analysis.py.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ MEMO_WORDS = 10_000
 _SURELY_SHORT = fold.LONGEST_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
 
 _TIBETAN = "\u0f00"
+_PLAIN_CJK = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff]+")  # words of Chinese and Japanese that folding leaves as they are
 SEGMENTED = "words"
 """The field set that all segmented languages share; each native language has one of its own."""
 
@@ -156,11 +158,12 @@ class PartsAnalyzer(SegmentedAnalyzer):
 
     def _units_of(self, surface: str) -> Iterable[Unit]:
         """The parts are of the prepared word, the word is as written: pages in the script of the query come first."""
-        for term in self._word(surface):
+        plain = _PLAIN_CJK.fullmatch(surface) and len(surface) <= _SURELY_SHORT
+        for term in (surface,) if plain else self._word(surface):
             if term.isascii():
                 yield Unit((term,), "", surface)
             else:
-                parts = self._parts(self.prepare(term))
+                parts = self._parts(term if self._prepare_letters is None else self._prepare_letters(term))
                 yield Unit(tuple(parts), term if len(parts) > 1 else "", surface)
 
 
