@@ -188,7 +188,7 @@ def test_a_prefix_takes_a_part_of_a_host(workspace: Workspace, claim: Claim) -> 
 def test_an_archive_of_nothing_else_goes_whole(workspace: Workspace, claim: Claim) -> None:
     purge(workspace, [f"host:{BAD}", f"host:{GOOD}"])
     state = workspace.state()
-    assert (state.warcs, state.indexes) == ({}, {})
+    assert (dict(state.warcs), dict(state.indexes)) == ({}, {})
     assert {name for name, files in state.files.items() if files} == set()
     assert [path for path in workspace.storage.files_below("data") if not path.startswith("log")] == []
     assert verify(workspace, deep=True).ok

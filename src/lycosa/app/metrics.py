@@ -81,7 +81,7 @@ class Meter:
                 held=len(state.holders),
                 tables={name: (len(each), sum(file.rows for file in each), sum(file.bytes for file in each)) for name, each in files},
                 archive_files=len(state.warcs),
-                archive_bytes=sum(file.bytes for file in state.warcs.values()),
+                archive_bytes=state.warcs.total_bytes,
                 index=current_generation(self._root),
                 disk_free=shutil.disk_usage(workspace.root).free if workspace.storage.on_disk else None,
                 exports=_exports(workspace),

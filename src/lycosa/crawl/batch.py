@@ -12,13 +12,11 @@ from pathlib import Path
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
+from lycosa.store.archives import CDXJ_NAME, WARC_NAME
 from lycosa.store.claim import Claim, DataFolder
 from lycosa.store.rows import Row
 from lycosa.store.tables import Buffers
 from lycosa.url.keys import host_key
-
-WARC_NAME = "archive.warc.gz"
-CDXJ_NAME = "archive.cdxj"
 
 
 class Batch:

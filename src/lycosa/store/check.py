@@ -13,9 +13,10 @@ import polars as pl
 from lycosa.archive.members import Damage
 from lycosa.archive.reader import read_exchanges
 from lycosa.core.errors import ArchiveError
+from lycosa.store.archives import WARC_NAME
 from lycosa.store.check_log import check_counters, check_log
 from lycosa.store.check_tables import check_tables
-from lycosa.store.claim import DATA, WARC_NAME, folder_numbers
+from lycosa.store.claim import DATA, folder_numbers
 from lycosa.store.entry import DataFile, entry_path
 from lycosa.store.files import ENTRY, scan_file
 from lycosa.store.findings import ERROR, NOTE, WARNING, Finding, Report

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lycosa.core.errors import ClaimLost, WorkspaceError
+from lycosa.store.archives import CDXJ_NAME, WARC_NAME
 from lycosa.store.entry import CLAIM, COMMIT, FOLDER, PURGE, RELEASE, DataFile, Entry, new_attempt
 from lycosa.store.log import EntriesGone, Log
 from lycosa.store.snapshot import INTERVAL, write_snapshot
@@ -22,8 +23,6 @@ from lycosa.store.storage import Storage
 
 DATA = "data"
 INBOX = "inbox"
-WARC_NAME = "archive.warc.gz"
-CDXJ_NAME = "archive.cdxj"
 
 _FOLDER_NAME = re.compile(r"^(\d{8,})-(\d+)$")
 _UNREAD_FROM = 1_000_000  # folders from this number on are never committed; replay takes them after the batches of their claim

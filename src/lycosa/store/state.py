@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lycosa.core.errors import ClaimLost, WorkspaceError
+from lycosa.store.archives import CDXJ_NAME, WARC_NAME, ArchiveFile, ArchiveFiles
 from lycosa.store.entry import CLAIM, COMMIT, EXCLUDE, PURGE, RELEASE, DataFile, Entry, at_ms, entry_path, partitions_of, ranges_of
 from lycosa.store.exclusion import Exclusions
 from lycosa.store.log import EntriesGone, Log
@@ -32,15 +33,6 @@ class LiveFile:
     digest: str
     entry: int
     merged: bool = False
-
-
-@dataclass(slots=True, frozen=True)
-class ArchiveFile:
-    """A WARC or CDXJ file that counts, and the entry that named it."""
-
-    entry: int
-    bytes: int
-    digest: str
 
 
 @dataclass(slots=True)
@@ -65,8 +57,8 @@ class LogState:
     holders: dict[int, int] = field(default_factory=dict)  # partition -> number of the claim that holds it
     claims: dict[int, ClaimInfo] = field(default_factory=dict)
     files: dict[str, list[LiveFile]] = field(default_factory=dict)  # table -> live files in the order of their entries
-    warcs: dict[str, ArchiveFile] = field(default_factory=dict)  # committed WARCs by path
-    indexes: dict[str, ArchiveFile] = field(default_factory=dict)  # the CDXJ beside them
+    warcs: ArchiveFiles = field(default_factory=lambda: ArchiveFiles(WARC_NAME))  # committed WARCs by path
+    indexes: ArchiveFiles = field(default_factory=lambda: ArchiveFiles(CDXJ_NAME))  # the CDXJ beside them
     retired: set[str] = field(default_factory=set)  # WARCs that a purge replaced: no orphans, should one still be there
     exclusions: Exclusions = field(default_factory=Exclusions)
     orphans_used: dict[str, set[int]] = field(default_factory=dict)  # WARC -> partitions whose owners have replayed it
@@ -250,8 +242,7 @@ class LogState:
                 for number, worker, at, ranges, commits, released, at_ms in document["claims"]
             }
             self.files = {table: [LiveFile(*file) for file in files] for table, files in document["files"].items()}
-            self.warcs = {path: ArchiveFile(*rest) for path, *rest in document["warcs"]}
-            self.indexes = {path: ArchiveFile(*rest) for path, *rest in document["indexes"]}
+            self.warcs, self.indexes = (_archives_in(name, document[kind]) for name, kind in ((WARC_NAME, "warcs"), (CDXJ_NAME, "indexes")))
             self.retired = set(document["retired"])
             self.orphans_used = {path: set(partitions_of(ranges)) for path, ranges in document["orphans_used"].items()}
             self.inbox = set(document["inbox"])
@@ -274,5 +265,12 @@ def _live(file: DataFile, entry: int) -> LiveFile:
     return LiveFile(file.path, file.rows, file.bytes, file.digest, file.as_of or entry, bool(file.as_of))
 
 
-def _archives_out(files: dict[str, ArchiveFile]) -> list[list[Any]]:
+def _archives_in(name: str, rows: list[list[Any]]) -> ArchiveFiles:
+    files = ArchiveFiles(name)
+    for path, *rest in rows:
+        files[path] = ArchiveFile(*rest)
+    return files
+
+
+def _archives_out(files: ArchiveFiles) -> list[list[Any]]:
     return [[path, file.entry, file.bytes, file.digest] for path, file in files.items()]

@@ -15,7 +15,8 @@ import polars as pl
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.claim import DATA, WARC_NAME, folder_numbers
+from lycosa.store.archives import WARC_NAME
+from lycosa.store.claim import DATA, folder_numbers
 from lycosa.store.entry import FOLDER, PURGE, Entry, at_ms, entry_path
 from lycosa.store.files import ENTRY
 from lycosa.store.local_storage import ASIDE_SUFFIX
