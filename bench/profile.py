@@ -39,7 +39,9 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 _FRAME = re.compile(r"^(.*) \(([^()]*?)(?::\d+)?\)$")
 _OURS = re.compile(r"(?:^|/)lycosa/(\w+)/([\w/]+)\.py$")
-_WAITS = frozenset(("pthread_cond_timedwait", "pthread_cond_wait", "PyThread_acquire_lock_timed", "epoll_wait", "fsync", "os_fsync"))
+_WAITS = frozenset(
+    ("pthread_cond_timedwait", "pthread_cond_wait", "PyThread_acquire_lock_timed", "epoll_wait", "fsync", "os_fsync", "syscall")
+)  # by "syscall" Rust waits
 _SYSTEM = ("libc.so", "libc-", "ld-linux", "libpthread", "libm.so", "libstdc++", "[vdso]")  # work for whoever calls them
 _INTERPRETER = re.compile(r"^(?:libpython|python)[\d.]")
 _NATIVE_THREADS = (  # by the beginning of their names

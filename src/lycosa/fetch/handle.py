@@ -13,6 +13,10 @@ from lycosa.core.errors import ConfigError
 DNS_CACHE_S = 300
 """How long libcurl keeps an address; the guard sees every address at every connection, so age is no danger."""
 
+BUFFER_BYTES = 128 * 1024
+"""What one call of the kernel may bring, for all transfers together: with libcurl's own 16 KiB the pieces of a page of 98 KB cost .03 of
+.13 ms, and each piece asks for the interpreter's lock."""
+
 _CERTIFICATE_FILES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -32,6 +36,7 @@ def new_handle(settings: FetchSettings, authorities: str) -> Any:
     """A handle for plain GET requests; `authorities` as `authorities_file` gives it."""
     curl = pycurl.Curl()
     curl.setopt(pycurl.NOSIGNAL, 1)
+    curl.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
     curl.setopt(pycurl.PROTOCOLS, _HTTP_ONLY)
     curl.setopt(pycurl.FOLLOWLOCATION, 0)
     curl.setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
