@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -26,7 +26,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.text.analyze import SEGMENTED, Analyzer, analyzer_for, native_analyzers
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raise it when fields or their meaning change: an index of another version is built anew."""
 
 ID, HOST, PATH, LANGUAGE, COLLECTION, TYPE, URL_WORDS = "id", "host", "path", "language", "collection", "type", "url_words"
@@ -134,7 +134,6 @@ class Stored:
     collections: list[str]
     fetched_at: int
     published_at: int | None
-    headings: list[str] = field(default_factory=list)
     type: str = DEFAULT_TYPE
 
 
@@ -186,7 +185,6 @@ def document(page: IndexedPage) -> tantivy.Document:
         list(page.collections),
         page.fetched_at,
         page.published_at,
-        headings,
         page.type,
     )
     made.add_bytes(ABOUT, json.dumps(about, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
@@ -222,8 +220,8 @@ def link_key(target: str) -> int:
 def stored(document: tantivy.Document) -> Stored:
     """The inverse, as far as a hit needs it."""
     about: list[Any] = json.loads(document.get_first(ABOUT) or b"[]")
-    url, host, title, description, language, collections, fetched_at, published_at, headings, kind = about
-    return Stored(url, host, title, description, language, collections, fetched_at, published_at, headings, kind)
+    url, host, title, description, language, collections, fetched_at, published_at, kind = about
+    return Stored(url, host, title, description, language, collections, fetched_at, published_at, kind)
 
 
 def stored_texts(document: tantivy.Document) -> tuple[str, str]:

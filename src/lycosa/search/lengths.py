@@ -26,7 +26,8 @@ from lycosa.index.schema import (
 )
 from lycosa.text.analyze import analyzer_for
 
-_LOOKED_AT = 40  # documents of a language that are looked through for one with headings
+_NOT_STORED = (HEADINGS_ROLE, ANCHOR_ROLE)  # their texts are in the index alone
+_LOOKED_AT = 40  # documents of a language that are looked through for one that has all fields
 _BEGINNING = 400  # characters of a text in which a term of it is looked for
 _TERMS = 5
 
@@ -45,10 +46,11 @@ def measure(schema: tantivy.Schema, searcher: tantivy.Searcher, field_set: str, 
     counted = 0
     tokens: dict[str, float] = {}
     inside = [language for language in languages if analyzer_for(language).field_set == field_set]
-    names = {text_field(role, field_set) for role in ROLES if role != ANCHOR_ROLE} | {URL_WORDS}  # an anchor's text is not stored
-    anchors = text_field(ANCHOR_ROLE, field_set)
-    if told := _of_any_document(schema, searcher, anchors):
-        tokens[anchors] = told.average * told.counted
+    names = {text_field(role, field_set) for role in ROLES if role not in _NOT_STORED} | {URL_WORDS}
+    for role in _NOT_STORED:
+        name = text_field(role, field_set)
+        if told := _of_any_document(schema, searcher, name):
+            tokens[name] = told.average * told.counted
     for language in [*inside, *(language for language in languages if language not in inside)]:
         if language not in inside:
             names = {URL_WORDS}  # a page in any language has them
@@ -125,7 +127,6 @@ def _terms(document: tantivy.Document, field_set: str, names: set[str]) -> Itera
     body, full = stored_texts(document)
     texts = {
         TITLE_ROLE: page.title,
-        HEADINGS_ROLE: "\n".join(page.headings),
         BODY_ROLE: body,
         FULL_ROLE: full or page.description,
     }
