@@ -1,7 +1,10 @@
 """Search across languages, measured: SIB-200 through the real index, dictionaries, merging, what a crawl teaches, and time.
 
     python -m bench.across sib [--dev K] [--plain] [--languages ne,kk]     learned tables, English both ways
-    python -m bench.across both                                           dictionaries only, learned only, both
+    python -m bench.across both [--dev K]                                  dictionaries only, learned only, both
+    python -m bench.across merging [--dev K]                               how lists of 26 languages become one
+    python -m bench.across speed --root DIR                                milliseconds on the index of a workspace
+    python -m bench.across crawl [--root DIR]                              what three sites teach; the workspace is made if it is not there
 
 SIB-200: a sentence finds its fellow in the other language among those of the test part (index_id mod 5 = 0), MRR@10; tables are learned
 from the rest. `--dev K` holds index_id mod 5 = K of the learning part out instead: what is calibrated is calibrated there.
@@ -11,24 +14,42 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
+import re
 import shutil
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from bench.search import SITES as SITES_FOLDER
+from bench.search import fill
+from lycosa.core.config import IndexSettings
+from lycosa.graph.generation import make_generation
+from lycosa.graph.parallel import find_parallel
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
-from lycosa.index.generation import GenerationInfo
+from lycosa.index.generation import Generation, GenerationInfo
+from lycosa.index.indexer import Indexer
 from lycosa.index.schema import IndexedPage
-from lycosa.search.across import LanguageSearch
+from lycosa.index.shards import newest_of_all
+from lycosa.search.across import LanguageSearch, answer_across, merged
+from lycosa.search.across_tables import OpenTables
+from lycosa.search.engine import Searcher, SearchRequest
 from lycosa.search.opened import OpenIndex
 from lycosa.search.query import Clause, ParsedQuery
 from lycosa.search.retrieve import Filters
-from lycosa.search.translated import Translator
+from lycosa.search.translated import Across, Translator
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
+from lycosa.text.translation.dictd import dictd
+from lycosa.text.translation.dictionaries import Entry, as_table, wiktionary
 from lycosa.text.translation.learner import learn
 from lycosa.text.translation.source import Sources, Translation, TranslationSource
 from lycosa.text.translation.table import TableInfo, TranslationTable, analyzers, write_table
@@ -169,14 +190,200 @@ def sib(languages: Sequence[str], held_out: int, *, plain: bool = False, togethe
     return rows
 
 
+SITES = ("apache-manual", "debian-reference", "installation-guide")
+MOST_HEADINGS = 60  # of a site and a language
+TOP = 5
+_NUMBER = re.compile(r"^\s*(?:(?:Chapter|Appendix)\s+)?(?:[A-Z]|\d+)(?:\.\d+)*\.\s+|\s+[-–]\s+Apache.*$")
+
+
+@dataclass(slots=True)
+class Heading:
+    """A page's heading, and the page in another language that it is to find."""
+
+    site: str
+    language: str
+    text: str
+    url: str
+
+
+def crawled(root: str) -> tuple[str, float]:
+    """A workspace with the three sites, indexed and ranked; made if it is not there. Returns its root and the seconds that ranking took."""
+    if (Path(root) / "graph").is_dir():
+        return root, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for name in SITES:
+            (Path(folder) / name).symlink_to(SITES_FOLDER / name)
+        fill(root, Path(folder), 1_000_000, [])
+    with Indexer(root, IndexSettings()) as indexer:
+        indexer.update()
+    started = time.process_time()
+    make_generation(Workspace.open(root))
+    return root, time.process_time() - started
+
+
+def headings(root: str, *, back: bool = False) -> list[Heading]:
+    """English headings and the translated pages that they are to find; `back`: headings of other languages and English pages.
+
+    Headings that several pages of a language have are left out, and pages whose heading was not translated.
+    """
+    workspace = Workspace.open(root)
+    tables = LiveTables(workspace)
+    pairs = find_parallel(tables).pairs
+    frames = tables.batches("pages", ("host_key", "url_key", "url", "title", "headings"))
+    pages = {
+        (host, url): (address, _NUMBER.sub("", listed[0] if listed else title).strip())
+        for frame in frames
+        for host, url, address, title, listed in frame.iter_rows()
+    }
+    found: dict[tuple[str, str], list[Heading]] = {}
+    for host, url, language, hub_host, hub_url in pairs.iter_rows():
+        theirs, ours = pages[host, url], pages[hub_host, hub_url]
+        asked, wanted = (theirs, ours) if back else (ours, theirs)
+        if asked[1] and asked[1].lower() != wanted[1].lower():
+            site = wanted[0].partition("://")[2].partition(".")[0]
+            found.setdefault((site, language), []).append(Heading(site, language, asked[1], wanted[0]))
+    chosen = []
+    for listed in found.values():
+        often = Counter(heading.text.lower() for heading in listed)
+        unique = [heading for heading in listed if often[heading.text.lower()] == 1]
+        random.Random(3).shuffle(unique)
+        chosen += unique[:MOST_HEADINGS]
+    return chosen
+
+
+def crawl(root: str) -> None:
+    """What the three sites teach: English headings find their own page in each other language."""
+    root, seconds = crawled(root)
+    searcher = Searcher(root)
+    if seconds:
+        print(f"ranked and learned in {seconds:.0f} s of CPU")
+    for back in (False, True):
+        ranks: dict[tuple[str, str], list[int]] = {}
+        for heading in headings(root, back=back):
+            source, target = (heading.language, "en") if back else ("en", heading.language)
+            request = SearchRequest(heading.text, count=50, per_host=0, folded=False, across=Across((target,), source))
+            hits = [hit.url for hit in searcher.search(request).hits if hit.language == target][:CUT]
+            ranks.setdefault((heading.site, heading.language), []).append(hits.index(heading.url) + 1 if heading.url in hits else 0)
+        print("to English" if back else "from English", "(site, language, headings, success@1, success@5, MRR@10)")
+        for (site, language), each in sorted(ranks.items()):
+            first = sum(rank == 1 for rank in each) / len(each)
+            top = sum(1 <= rank <= TOP for rank in each) / len(each)
+            print(
+                f"{site:20s} {language} {len(each):3d} {first:.3f} {top:.3f} {sum(1 / rank for rank in each if rank) / len(each):.3f}",
+                flush=True,
+            )
+
+
+DICTIONARIES = ("de", "es", "ru", "zh", "fr", "it", "pt", "ja")
+_WIKTIONARY = {"zh": "cmn"}
+_FREEDICT = {"de": "deu", "es": "spa", "ru": "rus", "fr": "fra", "it": "ita", "pt": "por", "ja": "jpn"}
+
+
+def dictionary_table(folder: Path, target: str) -> TranslationTable:
+    """Wiktionary's list and FreeDict's dictionary of English and a language, as far as they are there, in one table."""
+    entries: list[Entry] = []
+    path = DATA / "wiktionary" / f"en-{_WIKTIONARY.get(target, target)}.txt"
+    if path.exists():
+        entries += wiktionary(path.read_text(encoding="utf-8").splitlines())
+    index = Path(f"/usr/share/dictd/freedict-eng-{_FREEDICT.get(target, '')}.index")
+    if index.exists():
+        entries += dictd(index)
+    made = as_table(entries, "en", target)
+    path = folder / f"dictionary-{target}.sqlite"
+    info = TableInfo("dictionary", "dictionary", "en", target, 0, analyzers("en", target))
+    write_table(path, info, made.pairs, made.source_surfaces, made.target_surfaces)
+    return TranslationTable(path)
+
+
+def both(languages: Sequence[str], held_out: int) -> None:
+    """English sentences asked by dictionary only, by what was learned only, by both."""
+    numbers, asked = parts(held_out)
+    with tempfile.TemporaryDirectory() as folder:
+        for language in languages:
+            told, learned = dictionary_table(Path(folder), language), learned_table(Path(folder), "en", language, numbers)
+            with indexed(texts_of((language,), asked)) as index:
+                choices = ([told], [learned], [told, learned])
+                found = [reciprocal_rank(index, Sources(chosen), "en", language, asked) for chosen in choices]
+            print(language, f"{told.info.pairs:,}", *(f"{each:.3f}" for each in found), flush=True)
+
+
+def average_precision(ranked: Sequence[str], wanted: set[str]) -> float:
+    hits, total = 0, 0.0
+    for rank, found in enumerate(ranked, 1):
+        if found in wanted:
+            hits += 1
+            total += hits / rank
+    return total / len(wanted) if wanted else 1.0
+
+
+def merging(held_out: int) -> None:
+    """One list of 26 languages, of which a random half has the sentence that is asked for: average precision by how lists are merged."""
+    numbers, asked = parts(held_out)
+    generator = random.Random(9)
+    there = {number: {language for language in LANGUAGES if generator.random() < 0.5} for number in asked}
+    texts = [row for row in texts_of(LANGUAGES, asked) if row[1] in there[int(row[0].rpartition("/")[2])]]
+    found: dict[str, list[float]] = {"by the best possible score": [], "by raw score": [], "by rank": []}
+    with tempfile.TemporaryDirectory() as folder, indexed(texts) as index:
+        sources = Sources([learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES])
+        for number in asked:
+            translator = Translator(sources, ParsedQuery((Clause(sentences("en")[number]),)), "en")
+            answers = [LanguageSearch(index, translator.into(language), Filters()).find(CUT, folded=False) for language in LANGUAGES]
+            wanted = {f"http://sib.test/{language}/{number}" for language in there[number]}
+            by_rank = sorted((rank, place) for place, answer in enumerate(answers) for rank in range(len(answer.best)))
+            lists = {
+                "by the best possible score": [page for _, page in merged(answers)],
+                "by raw score": sorted((page for answer in answers for page in answer.best), key=lambda page: -page.score),
+                "by rank": [answers[place].best[rank] for rank, place in by_rank],
+            }
+            for name, pages in lists.items():
+                ranked = [hit.url for hit in index.hits_of(pages[: 3 * len(LANGUAGES)], [])]
+                found[name].append(average_precision(ranked, wanted))
+    for name, values in found.items():
+        print(f"merged {name}: {np.mean(values):.3f}")
+
+
+def speed(root: str, queries: int = 200) -> None:
+    """Milliseconds of a query of one to three English words in all 26 languages, ten results with snippets, on a workspace's index."""
+    numbers, _ = parts(0)
+    generations_ = [found for found in newest_of_all(root) if isinstance(found, Generation)]
+    index = OpenIndex(generations_)
+    with tempfile.TemporaryDirectory() as folder:
+        tables = OpenTables([learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES])
+        generator = random.Random(4)
+        words = sorted({word for text in sentences("en").values() for word in text.lower().split() if word.isalpha() and len(word) > 3})
+        asked = [" ".join(generator.sample(words, generator.randint(1, 3))) for _ in range(queries)]
+        took, processor = [], []
+        for query in asked:
+            started, began = time.perf_counter(), time.process_time()
+            answer_across(index, tables, SearchRequest(query), Across(LANGUAGES, "en"))
+            took.append((time.perf_counter() - started) * 1000)
+            processor.append((time.process_time() - began) * 1000)
+    print(f"{index.documents:,} pages, {queries} queries in {len(LANGUAGES) + 1} languages")
+    for name, values in (("wall", took), ("CPU", processor)):
+        print(f"{name} p50 {np.percentile(values, 50):.1f} ms, p95 {np.percentile(values, 95):.1f} ms")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["sib"])
+    parser.add_argument("what", choices=["sib", "both", "merging", "crawl", "speed"])
     parser.add_argument("--dev", type=int, default=0)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--together", action="store_true")
+    parser.add_argument("--root", default="")
     parser.add_argument("--languages", default=",".join(LANGUAGES))
     options = parser.parse_args()
+    if options.what == "both":
+        both(DICTIONARIES, options.dev)
+        return
+    if options.what == "merging":
+        merging(options.dev)
+        return
+    if options.what == "speed":
+        speed(options.root)
+        return
+    if options.what == "crawl":
+        crawl(options.root or tempfile.mkdtemp(prefix="lycosa-across-"))
+        return
     rows = sib(options.languages.split(","), options.dev, plain=options.plain, together=options.together)
     print(f"mean {np.mean([row[1] for row in rows]):.4f} {np.mean([row[2] for row in rows]):.4f}")
 
