@@ -4,9 +4,9 @@
 
 Pages are made from those of the documentation sites (`make_sites.sh`): each takes runs of blocks from one to three real pages of its
 language, and lies on one of 400 hosts, so that words are as frequent as in real text and no two pages are the same. All engines get the
-same texts and the same queries, drawn from these pages in every language (`bench.search.queries`), with the same work: the count of all matches,
-the ten best by BM25, a snippet each. `lycosa serve` answers over HTTP from a process of its own; FTS5 and Xapian are called in this one,
-without HTTP. Xapian (apt: python3-xapian) gets English stemming and its own words; it has none for Chinese and Japanese, as FTS5.
+same texts and the same queries, drawn from these pages in every language (`bench.search.queries`), with the same work: the count of all
+matches, the ten best by BM25, a snippet each. `lycosa serve` answers over HTTP from a process of its own; FTS5 and Xapian are called in
+this one, without HTTP. Xapian (apt: python3-xapian) gets English stemming and its own words; it has none for Chinese and Japanese, as FTS5.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ BLOCK = 40
 the 40 first by corrected scores)."""
 WINDOW = 8 * BLOCK
 """Pages among which copies are folded, and which freshness may put in another order."""
+MOST_WINDOWS = 16
+"""That are looked through: behind five thousand copies of one page nothing is looked for."""
 
 FRESHNESS = 0.5  # how much more a page counts that was published now
 HALF_LIFE_MS = 7 * 86_400_000  # after which it is half of that
@@ -57,11 +59,11 @@ def listing(
     while True:
         total, ranked = fetch(windows * WINDOW)
         kept, copies = _folded(ranked) if folded else (ranked, 0)
-        whole = len(ranked) >= total
+        whole = len(ranked) >= total or windows >= MOST_WINDOWS
         ready = len(kept) if whole else len(kept) // BLOCK * BLOCK
         if ready >= needed or whole or len(ranked) < windows * WINDOW:
             break
-        windows += 1
+        windows = min(2 * windows, MOST_WINDOWS)
     hosts = Counter(page.host for page in ranked)
     shown: list[Ranked[Place]] = []
     for start in range(offset // BLOCK * BLOCK, min(needed, ready), BLOCK):
