@@ -190,7 +190,7 @@ def query_language(parsed: ParsedQuery, languages: Iterable[str], sources: Sourc
         analyzer = analyzer_for(language)
         units = [unit for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text)]
         keys = [[*whole, *parts] for whole, parts in (unit_keys(analyzer, unit) for unit in units)]
-        in_tables = sum(any(sources.knows(key, language) for key in each) for each in keys)
+        in_tables = sum(any(sources.knows(key, language, candidates) for key in each) for each in keys)
         return in_tables, (holding or {}).get(language, 0), language == named
 
     if not words or not sources:

@@ -62,10 +62,9 @@ class Sources:
     def resembling(self, term: str, source: str, target: str) -> list[Translation]:
         return best(each.resembling(term, source, target) for each in self._sources if each.covers(source, target))
 
-    def knows(self, term: str, source: str) -> bool:
-        """Whether a word is one of this language, as far as the sources tell."""
-        targets = ("de", "fr", "zh", "ru", "es") if source == PIVOT else (PIVOT,)
-        return any(self.lookup(term, source, target) for target in targets)
+    def knows(self, term: str, source: str, others: Iterable[str]) -> bool:
+        """Whether a word is one of this language, as far as tables tell that join it with one of the others."""
+        return any(each.lookup(term, source, other) for other in others for each in self._sources if each.covers(source, other))
 
 
 def _passed(further: Translation, between: Translation) -> Translation:
