@@ -23,7 +23,8 @@ MEMO_WORDS = 10_000
 _SURELY_SHORT = fold.LONGEST_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
 
 _TIBETAN = "\u0f00"
-_PLAIN_CJK = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff]+")  # words of Chinese and Japanese that folding leaves as they are
+# Words of Chinese and Japanese that folding leaves as they are.
+_PLAIN_CJK = re.compile(f"[\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff]{{1,{_SURELY_SHORT}}}")
 SEGMENTED = "words"
 """The field set that all segmented languages share; each native language has one of its own."""
 
@@ -138,6 +139,11 @@ class PartsAnalyzer(SegmentedAnalyzer):
             self._streams = {}, {}  # new ones: another thread may be reading the old
         parts, words = self._streams
         for surface in set(surfaces).difference(words):
+            if _PLAIN_CJK.fullmatch(surface):  # what `_units_of` gives, for most words
+                found = self._parts_of(surface)
+                parts[surface] = " ".join(found)
+                words[surface] = surface if len(found) > 1 else ""
+                continue
             units = list(self._units_of(surface))
             parts[surface] = " ".join(term for unit in units for term in unit.phrase)
             words[surface] = " ".join(unit.word for unit in units if unit.word)
@@ -158,13 +164,15 @@ class PartsAnalyzer(SegmentedAnalyzer):
 
     def _units_of(self, surface: str) -> Iterable[Unit]:
         """The parts are of the prepared word, the word is as written: pages in the script of the query come first."""
-        plain = _PLAIN_CJK.fullmatch(surface) and len(surface) <= _SURELY_SHORT
-        for term in (surface,) if plain else self._word(surface):
+        for term in (surface,) if _PLAIN_CJK.fullmatch(surface) else self._word(surface):
             if term.isascii():
                 yield Unit((term,), "", surface)
             else:
-                parts = self._parts(term if self._prepare_letters is None else self._prepare_letters(term))
+                parts = self._parts_of(term)
                 yield Unit(tuple(parts), term if len(parts) > 1 else "", surface)
+
+    def _parts_of(self, term: str) -> Sequence[str]:
+        return self._parts(term if self._prepare_letters is None else self._prepare_letters(term))
 
 
 class TwoStreamAnalyzer(SegmentedAnalyzer):
@@ -225,6 +233,8 @@ class SyllablePairAnalyzer(SegmentedAnalyzer):
     """Korean: each word, its particle cut off, as overlapping pairs of syllables (as Lucene's CJKBigramFilter pairs them)."""
 
     def _word(self, word: str) -> list[str]:
+        if _HANGUL.fullmatch(word):  # nearly all words, and folding leaves them as they are
+            return _pairs(_without_particle(word))
         return [
             pair
             for piece in fold.pieces(fold.plain(word))
@@ -242,20 +252,21 @@ class DictionaryAnalyzer(SegmentedAnalyzer):
         ]
 
 
-# Longest first. Particles that stand after nouns (National Institute of Korean Language, standard grammar).
-_PARTICLES = (
+_HANGUL = re.compile(f"[\uac00-\ud7a3]{{1,{_SURELY_SHORT}}}")
+# Particles that stand after nouns (National Institute of Korean Language, standard grammar).
+_PARTICLES = frozenset((
     "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",
     "으로", "이나", "마다", "조차", "밖에", "라고", "에는", "와의", "과의",
     "은", "는", "이", "가", "을", "를", "의", "에", "로", "와", "과", "도", "만",
-)  # fmt: skip
+))  # fmt: skip
+_LONGEST_PARTICLE = 4
 
 
 def _without_particle(word: str) -> str:
-    if not word.endswith(_PARTICLES):
-        return word
-    for particle in _PARTICLES:
-        if word.endswith(particle) and len(word) - len(particle) >= 2:
-            return word[: -len(particle)]
+    """The word without the longest particle that leaves two syllables."""
+    for length in range(min(_LONGEST_PARTICLE, len(word) - 2), 0, -1):
+        if word[-length:] in _PARTICLES:
+            return word[:-length]
     return word
 
 
