@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import polars as pl
+
 from lycosa.app.session import Session, open_session
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection, parse_config
 from lycosa.crawl.ledger import Job
 from lycosa.crawl.worker import Limits
+from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled
 
@@ -64,3 +67,10 @@ def work(
         finally:
             session.close()
     return Crawled(root, progress)
+
+
+def select(workspace: Path, query: str) -> list[dict[str, object]]:
+    """Rows as `lycosa sql` gives them, without a process."""
+    tables = LiveTables(Workspace.open(str(workspace)))
+    context = pl.SQLContext(frames={name: tables.scan(name) for name in ("visits", "pages", "urls")})
+    return context.execute(query).collect().to_dicts()

@@ -16,14 +16,15 @@ import pytest
 from lycosa.core.records import Exchange
 from lycosa.crawl import document_pool, worker
 from lycosa.crawl.document_pool import DocumentPool
-from tests.crawl.kills import LYCOSA, ask, await_request, run_json, whole_pages
-from tests.crawl.sessions import collection, work
+from tests.crawl.kills import LYCOSA, await_request, run_json, whole_pages
+from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.crawl.test_documents import LONG
 from tests.page.made import pdf
 from tests.servers.nginx import Nginx, Server, nginx
 
 PAGES = 8
-_QUICK = ("--set", "crawl.patience=1s", "--set", "crawl.commit_interval=200ms", "--set", "index.interval=200ms")
+_QUICK = ("--set", "crawl.patience=1s", "--set", "crawl.commit_interval=500ms")
+_DAY_MS = 86_400_000
 
 
 @contextmanager
@@ -79,7 +80,7 @@ def _assert_whole(workspace: Path, url: str, asked: Counter[str]) -> None:
     files = {f"page{number}.html" for number in range(PAGES)} | {f"quick{number}.pdf" for number in range(PAGES)} | {"slow0.docx", ""}
     assert {path: number for path, number in asked.items() if path != "/robots.txt"} == dict.fromkeys((f"/{name}" for name in files), 1)
     for table in ("pages", "visits"):
-        rows = Counter(str(row["url"]) for row in ask(workspace, f"SELECT url FROM {table} WHERE url NOT LIKE '%robots.txt'"))
+        rows = Counter(str(row["url"]) for row in select(workspace, f"SELECT url FROM {table} WHERE url NOT LIKE '%robots.txt'"))
         assert rows == Counter(f"{url}{name}" for name in files), table
     checked = subprocess.run([str(LYCOSA), "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -98,14 +99,14 @@ def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path
         _await(lambda: len(whole_pages(workspace)) == 2 * PAGES + 2, process)
         entries = _committed(workspace)
         assert _unread(workspace)
-        _await(lambda: _committed(workspace) > entries or len(ask(workspace, "SELECT url FROM pages")) == 2 * PAGES + 1, process)
+        _await(lambda: _committed(workspace) > entries or len(select(workspace, "SELECT url FROM pages")) == 2 * PAGES + 1, process)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         summary = _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
         assert summary["ended"] == "finished"
         assert int(str(summary["replayed"])) >= 1
         _assert_whole(workspace, url, _asked(server))
-    faults = ask(workspace, f"SELECT faults FROM pages WHERE url = '{url}slow0.docx'")
+    faults = select(workspace, f"SELECT faults FROM pages WHERE url = '{url}slow0.docx'")
     assert faults == [{"faults": ["document_timeout"]}]
     assert run_json(workspace, "search", "quick document", "--json")["hits"]
 
@@ -119,40 +120,50 @@ def test_a_crawl_that_is_stopped_leaves_what_is_not_read_to_the_next(tmp_path: P
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors.decode(errors="replace")
-        pages = {str(row["url"]) for row in ask(workspace, "SELECT url FROM pages")}
+        pages = {str(row["url"]) for row in select(workspace, "SELECT url FROM pages")}
         assert f"{url}slow0.docx" not in pages
         assert len(pages) == 2 * PAGES + 1
         _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
         _assert_whole(workspace, url, _asked(server))
 
 
-def test_what_is_read_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_what_is_read_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of documents that were archived first go when their batches are committed; an unchanged document is not read again."""
     workspace = tmp_path / "workspace"
-    with _site(tmp_path / "root") as (server, url):
-        _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
+    with _site(tmp_path / "root", slow=0) as (_, url):
+        job = (collection("default", recrawl="age", max_age="1d"), [url])
+        work(workspace, [job], clock=LaterClock(-3 * _DAY_MS))
         assert _unread(workspace) == []
-        _assert_whole(workspace, url, _asked(server))
-        again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1s", "--max-time", "3s")
-        _crawl(workspace, url, *again)
+        monkeypatch.setattr(DocumentPool, "begin", None)
+        work(workspace, [job])
         assert _unread(workspace) == []
-    changed = ask(workspace, f"SELECT changed FROM visits WHERE url = '{url}slow0.docx'")
-    assert [row["changed"] for row in changed][:2] == [True, False]
+    visits = select(workspace, "SELECT url, changed FROM visits WHERE url LIKE '%.pdf' ORDER BY fetched_at")
+    assert [row["changed"] for row in visits] == [True] * PAGES + [False] * PAGES
 
 
 @pytest.mark.prove
 def test_slow_documents_of_one_host_hold_up_no_other(tmp_path: Path) -> None:
-    """Twenty documents that take a second each: the pages beside them are all there long before the last is read."""
-    workspace = tmp_path / "workspace"
-    with _site(tmp_path / "root", slow=20) as (server, url):
-        process = _start(workspace, url, "--set", "crawl.document_timeout=2s")
+    """Twenty documents that take seconds each on one host: another's pages are all there long before the last is read."""
+    workspace, slow, quick = tmp_path / "workspace", tmp_path / "slow", tmp_path / "quick"
+    slow.mkdir()
+    quick.mkdir()
+    names = [f"slow{number}.docx" for number in range(20)]
+    for name in names:
+        (slow / name).write_bytes(LONG)
+    (slow / "index.html").write_text("<title>Slow</title>" + "".join(f"<a href='{name}'>{name}</a>" for name in names))
+    for number in range(PAGES):
+        (quick / f"page{number}.html").write_text(f"<title>Page {number}</title><p>The words of page number {number}.")
+    (quick / "index.html").write_text("".join(f"<a href='page{number}.html'>page</a>" for number in range(PAGES)))
+    with nginx([Server("127.0.0.1", slow), Server("127.0.0.2", quick)]) as server:
+        seeds = [f"http://{address}:{server.port}/" for address in ("127.0.0.1", "127.0.0.2")]
+        process = _start(workspace, seeds[0], seeds[1], "--set", "crawl.document_timeout=2s")
         await_request(process, server)
-        _await(lambda: len([page for page in whole_pages(workspace) if "slow" not in page]) == 2 * PAGES + 1, process)
-        read = {str(row["url"]) for row in ask(workspace, "SELECT url FROM pages")}
-        assert len([each for each in read if "slow" in each]) < 20
-        _, errors = process.communicate(timeout=300)
+        _await(lambda: sum(seeds[1] in str(row["url"]) for row in select(workspace, "SELECT url FROM pages")) == PAGES + 1, process)
+        read = [row for row in select(workspace, "SELECT url FROM pages") if "slow" in str(row["url"])]
+        assert len(read) < 20
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors.decode(errors="replace")
-    assert len(ask(workspace, "SELECT url FROM pages")) == 2 * PAGES + 21
+    assert len(select(workspace, "SELECT url FROM pages")) == PAGES + 22
 
 
 def test_where_many_documents_wait_nothing_new_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
