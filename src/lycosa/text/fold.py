@@ -15,8 +15,8 @@ LONGEST_TERM_BYTES = 200
 _USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
 
 # "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most code search engines.
-# Each pattern begins with its literal sign, which Python's `re` finds ten times as fast as a choice of what stands before it.
-_PLUSPLUS = re.compile(r"\+\+(?<=(?<![\w.])[A-Za-z]\+\+)(?![\w+])")
+# Each pattern begins with one literal sign, which Python's `re` finds ten times as fast as two, or as a choice of what stands before it.
+_PLUSPLUS = re.compile(r"\+(?=\+)(?<=(?<![\w.])[A-Za-z]\+)\+(?![\w+])")
 _SHARP = re.compile(r"#(?<=(?<![\w.])[CcFf]#)(?![\w#])")
 _DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
 
@@ -49,11 +49,11 @@ def compatible(text: str) -> str:
 
 def with_names(text: str) -> str:
     """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
-    if "+" in text and "++" in text:  # one character is found ten times as fast as two
+    if "+" in text:
         text = _PLUSPLUS.sub("plusplus", text)
     if "#" in text:
         text = _SHARP.sub("sharp", text)
-    if ".NET" in text or ".net" in text:
+    if "." in text:
         text = _DOTNET.sub("dotnet", text)
     return text
 
