@@ -11,6 +11,7 @@ from typing import Any
 from lycosa.app.memory import give_back_code
 from lycosa.app.oneoff import fetching_of, named_pair
 from lycosa.app.ranking import RankerBeside, RankerHere
+from lycosa.app.ranking_shared import RankerAmong
 from lycosa.archive.writer import crawl_info
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
@@ -222,6 +223,8 @@ def open_session(
     )
     in_real_time = isinstance(clock, SystemClock)
     ranker: Ranker = RankerBeside(workspace.root, workspace.storage.scratch()) if in_real_time else RankerHere(workspace)
+    if shared:
+        ranker = RankerAmong(workspace.storage, ranker, worker, config.run.rank_interval // 2, clock)
     schedule = Schedule(ledger, ranker, config.run.rank_interval)
 
     def ticks() -> None:

@@ -1,8 +1,8 @@
 """Freshness in the worker: when known pages come again, learned from the tables while the crawl goes on.
 
 Once a day, at the start, and whenever the visited pages have doubled, a ranker goes through the tables (`lycosa.crawl.ranking`).
-Where several workers share the partitions each ranks the whole, for links come from everywhere, writes its own rows, and has its
-share of the budget. What is found is taken in bit by bit, at each tick a little: the collection's rules and prior at once, then the
+Where several workers share the partitions one of them ranks the whole, for links come from everywhere; each writes its own rows, and
+has its share of the budget. What is found is taken in bit by bit, at each tick a little: the collection's rules and prior at once, then the
 rows whose numbers changed, then the hosts that rest. Links to known pages, where they make pages due, are looked up here too, many at
 once.
 """
