@@ -119,6 +119,8 @@ def main() -> None:
     # Polars' allocator reads this when it is loaded: one arena, and freed memory goes back after a tenth of a second. 60 MB less.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:100,muzzy_decay_ms:0")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads start at import, spin idly and have nothing to do here: .06 s
+    # Pydantic looks for plugins in the metadata of every package that is installed, and we have none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         app_for(sys.argv[1:])()
     except LycosaError as error:
