@@ -32,6 +32,7 @@ def test_cranfield(tmp_path: Path) -> None:
     assert mean_average_precision(found, collection.relevant, held_out) >= MAP
 
 
+@pytest.mark.prove
 def test_every_article_is_found_by_its_first_sentence(tmp_path: Path) -> None:
     if not (DATA / "udhr27").is_dir():
         pytest.skip("the declarations are not there (set LYCOSA_TEST_DATA)")
