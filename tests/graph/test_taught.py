@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.records import Alternate
+from lycosa.core.records import Alternate, Link
 from lycosa.graph.generation import make_generation, newest
 from lycosa.graph.parallel import find_parallel, place_of
 from lycosa.graph.taught import table_name
@@ -74,6 +74,24 @@ def test_rank_learns_from_translated_pages(taught: Corpus) -> None:
     assert german.lookup("wass", "de", "en")[0].surface.lower() == "water"
     chinese = TranslationTable(found[1] / table_name("en", "zh"))
     assert "水" in {each.key for each in chinese.lookup("water", "en", "zh")[:3]}
+
+
+def test_language_bars_pair_pages_but_not_with_home_pages(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    pages = [("http://a.test/start", page("Die erste Seite.", language="de"))]
+    for number in range(3):
+        bar = [
+            Link(f"http://a.test/seite-{number}", " Deutsch ", "", "a", 0),
+            Link("http://a.test/start", "Deutsch", "", "a", 1),
+            Link(f"http://a.test/seite-{number}", "Français", "", "a", 2),
+            Link("http://a.test/absent", "中文", "", "a", 3),
+        ]
+        pages.append((f"http://a.test/page-{number}", page("An English page.", language="en", links=bar)))
+        pages.append((f"http://a.test/seite-{number}", page("Eine deutsche Seite.", language="de")))
+    corpus.commit(pages)
+    found = find_parallel(LiveTables(corpus.workspace)).pairs
+    assert dict(found.group_by("language").len().iter_rows()) == {"de": 3}
+    assert found["hub_url_key"].n_unique() == 3
 
 
 def test_without_translated_pages_nothing_is_learned(tmp_path: Path) -> None:

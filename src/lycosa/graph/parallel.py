@@ -1,4 +1,4 @@
-"""Pages that are translations of each other, by what they say (hreflang) and by where they lie (`/de/x`, `x.de.html`, `de.site`).
+"""Pages that are translations of each other, by what they say (hreflang, language bars) and where they lie (`/de/x`, `x.de.html`).
 
 A path counts where the language that stands in it is the one that the page's text is in. What is found is pairs of a page in the hub
 language with one in another; the hub is English where there is English, for tables of translations are joined through it.
@@ -20,6 +20,18 @@ PAIRS = ("host_key", "url_key", "language", "hub_host_key", "hub_url_key")
 _READ = ("host_key", "url_key", "url", "language", "alternates")
 _CODE = re.compile(r"(?<=[/._=])([a-z]{2})(?:[-_]([a-z]{2,4}))?(?=[/._&]|$)", re.IGNORECASE)
 _HOST = re.compile(r"^([a-z][a-z0-9+.-]*://)([a-z]{2})\.(?=[^/]+\.[^/])", re.IGNORECASE)
+# What a language calls itself, and how English lists it, as language bars have it.
+_NAMES = {
+    "العربية": "ar", "བོད་ཡིག": "bo", "català": "ca", "čeština": "cs", "dansk": "da", "deutsch": "de",
+    "ελληνικά": "el", "english": "en", "español": "es", "castellano": "es", "فارسی": "fa", "suomi": "fi",
+    "français": "fr", "हिन्दी": "hi", "हिंदी": "hi", "magyar": "hu", "bahasa indonesia": "id",
+    "indonesia": "id", "italiano": "it", "日本語": "ja", "қазақша": "kk", "한국어": "ko", "кыргызча": "ky",
+    "ລາວ": "lo", "монгол": "mn", "bahasa melayu": "ms", "မြန်မာ": "my", "မြန်မာဘာသာ": "my", "नेपाली": "ne",
+    "nederlands": "nl", "norsk": "no", "polski": "pl", "پښتو": "ps", "português": "pt",
+    "português do brasil": "pt", "română": "ro", "русский": "ru", "svenska": "sv", "тоҷикӣ": "tg",
+    "filipino": "tl", "türkçe": "tr", "українська": "uk", "اردو": "ur", "tiếng việt": "vi", "中文": "zh",
+    "简体中文": "zh", "中文(简体)": "zh", "繁體中文": "zh", "正體中文": "zh",
+}  # fmt: skip
 _ALIASES = {"cn": "zh", "tw": "zh", "jp": "ja", "kr": "ko", "cz": "cs", "gr": "el", "ua": "uk", "nb": "no"}
 
 
@@ -45,15 +57,35 @@ def find_parallel(tables: LiveTables) -> ParallelPages:
         return ParallelPages(HUB, _no_pairs())
     pages = pl.concat(placed)
     in_both = pages.filter(pl.col("coded").any().over("place") & (pl.col("language").n_unique().over("place") > 1))
-    told = pl.concat(said).join(
+    told = pl.concat([*said, *_by_bars(tables, pages)]).join(
         pages.select("url_hash", "host_key", "url_key", "language").unique("url_hash"), left_on="target", right_on="url_hash"
     )
-    counted = (
-        pl.concat([in_both.select("language"), told.select("language")]).group_by("language").len().sort("len", "language", descending=True)
-    )
+    languages = pl.concat([in_both["language"], told["language"], told["from_language"]])
+    counted = languages.value_counts().sort("count", "language", descending=True)
     hub = HUB if HUB in counted["language"] or not counted.height else str(counted["language"][0])
     found = pl.concat([_by_place(in_both, hub), _by_word(told, hub)])
     return ParallelPages(hub, found.unique(["host_key", "url_key"], keep="first", maintain_order=True).sort(PAIRS))
+
+
+def _by_bars(tables: LiveTables, pages: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """What language bars say: a link whose text is a language's own name, to a page in it to which one page of a language alone links so.
+
+    Many link so to where a language's pages begin: that is no translation of theirs.
+    """
+    rows: list[pl.DataFrame] = []
+    for frame in tables.batches("links", ("host_key", "url_key", "target", "anchor")):
+        named = frame.with_columns(named=pl.col("anchor").str.strip_chars().str.to_lowercase().replace_strict(_NAMES, default=""))
+        bars = named.filter(pl.col("named") != "")
+        hashes = pl.Series("target", [_hash(target) for target in bars["target"]], pl.UInt64)
+        rows.append(bars.select("host_key", "url_key", "named").with_columns(hashes))
+    if not rows:
+        return
+    spoken = pages.select("host_key", "url_key", from_language="language").unique(["host_key", "url_key"])
+    targets = pages.select(target="url_hash", target_language="language").unique("target")
+    known = pl.concat(rows).unique().join(spoken, on=["host_key", "url_key"]).join(targets, on="target")
+    true = known.filter((pl.col("named") == pl.col("target_language")) & (pl.col("from_language") != pl.col("named")))
+    once = true.filter(pl.len().over("target", "from_language") == 1)
+    yield once.select(from_host="host_key", from_url="url_key", from_language="from_language", target="target")
 
 
 def place_of(url: str, language: str) -> tuple[str, bool]:
