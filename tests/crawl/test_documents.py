@@ -179,7 +179,7 @@ def test_a_word_inside_each_kind_is_found(tmp_path: Path) -> None:
     with nginx([Server("127.0.0.1", root)]) as served:
         limits = ["--set", "crawl.document_timeout=1s", "--set", "crawl.patience=1s"]
         _lycosa(workspace, "crawl", f"http://127.0.0.1:{served.port}/", "--delay", "0s", *limits)
-    hits = json.loads(_lycosa(workspace, "search", "hunt night", "--json", "-n", "50"))["hits"]
+    hits = json.loads(_lycosa(workspace, "search", "hunt night", "--copies", "--json", "-n", "50"))["hits"]
     assert {hit["url"].rpartition("/")[2] for hit in hits} == {name for name in names if name != "hostile.docx"}
     rows = json.loads(_lycosa(workspace, "sql", "select url, faults from pages", "--json"))
     faults = {row["url"].rpartition("/")[2]: row["faults"] for row in rows}
