@@ -13,13 +13,16 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from typing import NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 import pycld2
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from lycosa.text.everyday import by_alphabet, by_words, has_words
 from lycosa.text.malay import CLOSE, indonesian_or_malay
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 
 def _words(text: str) -> frozenset[str]:
@@ -201,7 +204,8 @@ def _by_script(sample: str, letters: int) -> str:
 @functools.cache
 def _model() -> LanguageIdentifier:
     """The n-gram model: .7 s of CPU and 100 MB, so it is read when the first text comes that nothing else can tell."""
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    langid = import_module("py3langid.langid")  # with it comes numpy, .4 s: a search that is not across languages starts without
+    return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
 
 
 @functools.lru_cache(maxsize=16)
