@@ -240,7 +240,7 @@ def open_session(
         limits=limits or Limits(),
         forever=forever or shared,
         observer=observer,
-        committed=committed,
+        committed=lambda entry: _after_commit(entry, committed),
         tick=ticks,
         longest_wait_ms=longest_wait_ms,
         lease=lease,
@@ -258,6 +258,12 @@ def open_session(
     ledger.applied = found.applied
     session = Session(workspace, claim, ledger, working, fetching, inbox, tables, changed, schedule, found)
     return session
+
+
+def _after_commit(entry: int, committed: Callable[[int], None] | None) -> None:
+    give_back_code()
+    if committed is not None:
+        committed(entry)
 
 
 def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:

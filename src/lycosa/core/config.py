@@ -110,7 +110,7 @@ class CrawlSettings(_Section):
     patience: DurationMs = Field(120_000, ge=0, description="`crawl` ends when nothing is due or in flight now or within this time.")
     commit_pages: int = Field(5_000, ge=1, description="Commit after this many exchanges.")
     commit_interval: DurationMs = Field(30_000, ge=100, description="Commit at least this often while there is something to commit.")
-    commit_text: SizeBytes = Field(16 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
+    commit_text: SizeBytes = Field(12 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
     commit_urls: int = Field(20_000, ge=100, description="Commit when this many rows of `urls` are held for the tables.")
     active_hosts: int = Field(20_000, ge=1, le=1_000_000, description="Hosts that a worker keeps at hand; the others rest in the tables.")
     waiting_urls: int = Field(
