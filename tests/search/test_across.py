@@ -12,7 +12,8 @@ from lycosa.core.errors import UsageError
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
 from lycosa.search.query import parse_query
-from lycosa.search.translated import Across, Edits, Translator, edit, query_language
+from lycosa.search.query_language import query_language
+from lycosa.search.translated import Across, Edits, Translator, edit
 from lycosa.text.translation.source import Sources
 from tests.index.corpus import Corpus, page
 

@@ -13,7 +13,8 @@ from lycosa.index.schema import url_id
 from lycosa.search.across_tables import FOLDER, TABLE, OpenTables, open_tables
 from lycosa.search.across_vectors import Encoder, VectorsInfo, write_vectors
 from lycosa.search.query import Clause, ParsedQuery
-from lycosa.search.translated import TranslatedQuery, Translator, query_language
+from lycosa.search.query_language import query_language
+from lycosa.search.translated import TranslatedQuery, Translator
 from lycosa.store.live import LiveTables
 from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace

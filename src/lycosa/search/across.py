@@ -19,10 +19,11 @@ from lycosa.search.filters import Filters
 from lycosa.search.opened import Address, OpenIndex
 from lycosa.search.ordering import BLOCK, Ranked, side_by_side
 from lycosa.search.query import ParsedQuery, clauses, parse_query
+from lycosa.search.query_language import query_language
 from lycosa.search.results import MOST_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.statistics import K1, inverse_frequency
-from lycosa.search.translated import TYPED, Across, TranslatedQuery, TranslatedTerm, Translator, query_language
+from lycosa.search.translated import TYPED, Across, TranslatedQuery, TranslatedTerm, Translator
 from lycosa.text.analyze import Unit, analyzer_for
 from lycosa.text.translation.source import Sources, Translation
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from lycosa.search.query import Clause, ParsedQuery, clauses
 from lycosa.text.analyze import Analyzer, Unit, analyzer_for
-from lycosa.text.identify import identify
 from lycosa.text.translation.source import MOST, Sources, Translation, best
 from lycosa.text.translation.terms import bare, has_parts, phrase_key, unit_keys, written_key
 
@@ -171,28 +170,3 @@ def _written(units: Sequence[Unit], analyzer: Analyzer) -> str:
 def _as_typed(surface: str, other: Analyzer) -> list[Translation]:
     key = written_key(other, surface)
     return [Translation(key, KEPT_WEIGHT, surface, TYPED)] if key else []
-
-
-def query_language(parsed: ParsedQuery, languages: Iterable[str], sources: Sources, holding: Mapping[str, int] | None = None) -> str:
-    """The language of a query: two words are too few to tell it by letters alone, so it is one in which they are words.
-
-    `languages`: those of the index, most pages first. `holding`: pages of each language that hold the query's words, where that is known.
-    """
-    text = " ".join(clause.text for clause in clauses(parsed.wanted))
-    listed = tuple(dict.fromkeys(language for language in languages if language))
-    named = identify(text, frozenset({*listed, "en"})).language
-    if not text.isascii():
-        return named or (listed[0] if listed else "en")
-    candidates = tuple(dict.fromkeys([named or "en", "en", *listed]))
-    words = [unit for clause in clauses(parsed.wanted) for unit in analyzer_for("en").units(clause.text)]
-
-    def known(language: str) -> tuple[int, int, bool]:
-        analyzer = analyzer_for(language)
-        units = [unit for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text)]
-        keys = [[*whole, *parts] for whole, parts in (unit_keys(analyzer, unit) for unit in units)]
-        in_tables = sum(any(sources.knows(key, language, candidates) for key in each) for each in keys)
-        return in_tables, (holding or {}).get(language, 0), language == named
-
-    if not words or not sources:
-        return named or "en"
-    return max(candidates, key=known)
