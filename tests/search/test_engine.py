@@ -16,6 +16,7 @@ from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Link, Page
 from lycosa.index.indexer import Indexer
+from lycosa.index.schema import SCHEMA_VERSION
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
 from lycosa.search.syntax import BY_NAME
 from lycosa.store.tables import Buffers
@@ -187,6 +188,20 @@ def test_no_query_is_an_error(searcher: Searcher, query: str) -> None:
 def test_a_folder_that_is_no_workspace(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match=r"not a workspace.*lycosa crawl"):
         Searcher(str(tmp_path))
+
+
+def test_an_index_of_another_version_says_what_helps(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    corpus.commit([("http://a.test/", page("words"))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    note = next(Path(corpus.root).glob("index/*/generation.json"))
+    note.write_text(note.read_text().replace(f'"schema": "{SCHEMA_VERSION}"', '"schema": "1"'))
+    with pytest.raises(WorkspaceError, match=r"another version.*`lycosa index`"):
+        Searcher(corpus.root)
+    with Indexer(corpus.root, SMALL) as indexer:
+        assert indexer.update().rebuilt
+    assert Searcher(corpus.root).search(SearchRequest("words")).total == 1
 
 
 def test_a_workspace_without_an_index(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from lycosa.text.analyze import SEGMENTED, Analyzer, analyzer_for, native_analyz
 
 SCHEMA_VERSION = 3
 """Raise it when fields or their meaning change: an index of another version is built anew."""
+SCHEMA = "schema"  # where a generation keeps it, among the versions of its analyzers
 
 ID, HOST, PATH, LANGUAGE, COLLECTION, TYPE, URL_WORDS = "id", "host", "path", "language", "collection", "type", "url_words"
 LINKS = "links"
@@ -94,7 +95,7 @@ def register(index: tantivy.Index) -> tantivy.Index:
 def analysis_versions() -> dict[str, str]:
     """What the terms of an index depend on: analyzer -> version. An index made with others must be built anew."""
     samples = ("en", "de", "fr", "es", "pt", "it", "ru", "zh", "ko", "th", "ar", "")
-    return {analyzer.name: analyzer.version for analyzer in map(analyzer_for, samples)} | {"schema": str(SCHEMA_VERSION)}
+    return {analyzer.name: analyzer.version for analyzer in map(analyzer_for, samples)} | {SCHEMA: str(SCHEMA_VERSION)}
 
 
 @dataclass(slots=True)

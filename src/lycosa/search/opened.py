@@ -21,7 +21,21 @@ from tantivy import Occur
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, GenerationInfo
-from lycosa.index.schema import DATE, GROUP, HOST_KEY, ID, PRIOR, PUBLISHED, Stored, prior_of, register, stored, stored_texts
+from lycosa.index.schema import (
+    DATE,
+    GROUP,
+    HOST_KEY,
+    ID,
+    PRIOR,
+    PUBLISHED,
+    SCHEMA,
+    SCHEMA_VERSION,
+    Stored,
+    prior_of,
+    register,
+    stored,
+    stored_texts,
+)
 from lycosa.index.shards import by_count, combined
 from lycosa.search.exact import Weigher
 from lycosa.search.expression import Expression, Leaf
@@ -77,6 +91,9 @@ class OpenIndex:
     """
 
     def __init__(self, generations: Sequence[Generation], shards: int = 1) -> None:
+        for generation in generations:
+            if generation.info.analyzers.get(SCHEMA) != str(SCHEMA_VERSION):
+                raise WorkspaceError(f"{generation.path} was built by another version of this program: `lycosa index` builds it anew")
         self.generations = tuple(generations)
         info = combined([generation.info for generation in generations], shards)
         assert info is not None
