@@ -47,4 +47,4 @@ def _read(data: bytes, xml: bool) -> Found:
 
 def _unseen(root: LexborNode) -> frozenset[int]:
     """The addresses of the elements that an attribute hides: few, so asking for them all at once spares the walk reading attributes."""
-    return frozenset([node.mem_id for node in root.css("[hidden],[style]") if is_hidden(node.attributes)])
+    return frozenset([node.mem_id for node in root.css('[hidden],[style*="display" i]') if is_hidden(node.attributes)])
