@@ -96,6 +96,10 @@ def test_only_the_languages_that_are_named_are_asked(searcher: Searcher) -> None
     assert [query.language for query in results.translations] == ["en", "de"]
 
 
+def test_pages_of_one_language_alone(searcher: Searcher) -> None:
+    assert urls(ask(searcher, "house", language="de")) == urls(ask(searcher, "house lang:de")) == ["de.test/haus"]
+
+
 def test_the_answer_shows_translations_and_takes_others(searcher: Searcher) -> None:
     (_, german) = ask(searcher, "house", "de").translations
     assert {each.surface for each in german.terms[0].alternatives} == {"Haus", "Gebäude", "house"}

@@ -18,11 +18,12 @@ from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, So
 from lycosa.search.filters import Filters
 from lycosa.search.opened import Address, OpenIndex
 from lycosa.search.ordering import BLOCK, Ranked, side_by_side
-from lycosa.search.query import ParsedQuery, clauses, parse_query
+from lycosa.search.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query_language import query_language
 from lycosa.search.results import MOST_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.statistics import K1, inverse_frequency
+from lycosa.search.syntax import LANGUAGE
 from lycosa.search.translated import TYPED, Across, TranslatedQuery, TranslatedTerm, Translator
 from lycosa.text.analyze import Unit, analyzer_for
 from lycosa.text.translation.source import Sources, Translation
@@ -74,7 +75,7 @@ class LanguageSearch:
             )
             if total >= FEW:
                 break
-        return LanguageAnswer(self._query, total, found, sum(self._highest(slot) for slot in slots))
+        return LanguageAnswer(self._query, total, found, sum(self._highest(slot) for slot in slots) * count / len(slots))
 
     def units(self) -> list[Unit]:
         """What to mark in the pages that were found."""
@@ -162,7 +163,8 @@ def answer_across(
         notes.append("the query holds no word to translate")
     else:
         queries = _queries(index, tables, parsed, across, notes)
-        filters = Filters(collection=request.collection or "", host=(request.host or "").lower(), restrictions=parsed.restrictions)
+        narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
+        filters = Filters("", request.collection or "", (request.host or "").lower(), (*parsed.restrictions, *narrowed))
         searches = [LanguageSearch(index, query, filters) for query in queries]
         now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
         answers = [search.find(offset + count, folded=request.folded, now_ms=now_ms) for search in searches]
