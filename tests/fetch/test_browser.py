@@ -163,7 +163,7 @@ def test_where_a_script_leads_is_kept(render: Rendering) -> None:
 
 def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LYCOSA_TEST_PASSWORD", "spider")
-    process = BrowserProcess(find_browser(""), largest_message=2**20)
+    process = BrowserProcess(require_program("chromium"), largest_message=2**20)
     try:
         assert b"spider" not in Path(f"/proc/{process.pid}/environ").read_bytes()
     finally:
@@ -259,6 +259,7 @@ def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
 
 def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
     """The pipes close, so nothing is left running."""
+    require_program("chromium")
     script = (
         "import sys, time; from lycosa.fetch.browser_process import BrowserProcess, find_browser;"
         "process = BrowserProcess(find_browser(''), largest_message=2**20); print(process.pid, flush=True); time.sleep(60)"

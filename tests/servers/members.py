@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,6 +92,13 @@ class Members:
         return 200, [("Content-Type", "text/html"), *(headers or [])], _PAGE.format(title=title, text=f"Words of {title}.", links=anchors)
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A crawler that is killed leaves: nothing to say of that."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 class Answering(Protocol):
     """A site that answers requests by itself."""
 
@@ -129,7 +137,7 @@ def members(site: Site) -> Iterator[Site]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     site.port = server.server_port
     thread = threading.Thread(target=server.serve_forever)
