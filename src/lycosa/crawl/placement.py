@@ -19,6 +19,8 @@ _UNEVEN = 1.25
 
 _EVEN = 1.08  # a rebalancing that has begun goes on until this; some 15 % of the mean were asked for
 _WORTH = 100  # waiting URLs of difference, below which nothing is moved to who has something
+_GAIN = 0.8  # of the difference of two workers: what weighs more would only make the taker the fuller one of the two
+_LEAST = _WORTH / 4  # of what a worker that has something is given at once
 _AHEAD = 0.1  # of the mean: who has done so much more than another will have done gives it even what it cannot share
 _BASE = 1 / 8  # of the mean load: an empty partition weighs so much, since it may fill
 
@@ -58,6 +60,7 @@ def moves(loads: Loads, hungry: Iterable[str] = (), done: Mapping[str, float] | 
     if not starved and max(total.values()) < mean * _UNEVEN and min(total.values()) > mean / _UNEVEN:
         return {}
     moved: dict[int, str] = {}
+    gained = dict.fromkeys(held, 0.0)
     taker = min(total, key=lambda worker: (total[worker], worker))
     last = _last(held, done, total[taker] + mean * _AHEAD)
     if last is not None:
@@ -66,15 +69,18 @@ def moves(loads: Loads, hungry: Iterable[str] = (), done: Mapping[str, float] | 
         taker = min(total, key=lambda worker: (total[worker], worker))
         found = _best(held, total, taker, moved)
         if found is None or (total[taker] >= mean / _EVEN and max(total.values()) <= mean * _EVEN):
-            return moved
+            break
         donor, partition = found
         if taker not in empty and total[donor] - total[taker] < _WORTH:
-            return moved
+            break
         weight = held[donor].pop(partition)
         held[taker][partition] = weight
         total[donor] -= weight
         total[taker] += weight
+        gained[taker] += weight
         moved[partition] = taker
+    # Who has done less than the others and finds nothing left to do is no reason to hand empty partitions over.
+    return {partition: taker for partition, taker in moved.items() if taker in empty or gained[taker] >= _LEAST}
 
 
 def _last(held: Mapping[str, Mapping[int, float]], done: Mapping[str, float], enough: float) -> int | None:
@@ -94,7 +100,7 @@ def _best(
     """Of the fullest worker that can give something: what makes it and the taker most equal."""
     for donor in sorted(total, key=lambda worker: (-total[worker], worker)):
         gap = total[donor] - total[taker]
-        choices = [partition for partition, weight in held[donor].items() if 0 < weight < gap and partition not in moved]
+        choices = [partition for partition, weight in held[donor].items() if 0 < weight < _GAIN * gap and partition not in moved]
         if choices and len(held[donor]) > 1:
             return donor, min(choices, key=lambda partition: (abs(held[donor][partition] - gap / 2), partition))
     return None
