@@ -8,6 +8,7 @@ makes of them. No bytes raise.
 from __future__ import annotations
 
 import codecs
+import functools
 import re
 from typing import NamedTuple
 
@@ -112,7 +113,9 @@ def prescan(payload: bytes) -> str:
     return ""
 
 
+@functools.lru_cache(maxsize=512)
 def _declared_by_meta(attributes: bytes) -> str:
+    """The encoding that a meta element declares, by its attributes, "" if none. Pages repeat a few, of at most PRESCAN_LENGTH bytes."""
     values: dict[str, str] = {}
     for key, double, single, bare in _ATTRIBUTE.findall(attributes):
         values.setdefault(key.decode("latin-1").lower(), (double or single or bare).decode("latin-1"))
