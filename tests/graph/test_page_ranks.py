@@ -17,6 +17,7 @@ from lycosa.graph.page_ranks import HOST_SHARE, PAGE_SHARE
 from lycosa.index.generation import newest as newest_index
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.store.purge import exclude
 from lycosa.store.tables import Buffers
 from tests.index.corpus import Corpus, page
 
@@ -163,6 +164,24 @@ def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
         indexer.update()
         assert urls(corpus, "inanchor:lateness") == urls(corpus, "site:hub.test") == []
         assert Searcher(corpus.root).search(SearchRequest("-site:none.test", 20)).total == 10
+
+
+def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
+    """At once, though the graph still says it; what others say comes back with the next ranking."""
+    corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
+    corpus.commit([("http://foe.test/", page("foe", language="en", links=links((HUB, "blackmail"))))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        make_generation(corpus.workspace)
+        indexer.update()
+        assert urls(corpus, "inanchor:blackmail") == urls(corpus, "inanchor:spaceport") == [HUB]
+        exclude(corpus.workspace, ["host:foe.test"])
+        assert indexer.update().rebuilt == "something was excluded"
+        assert urls(corpus, "inanchor:blackmail") == urls(corpus, "inanchor:spaceport") == []
+        assert not indexer.update().changed
+        make_generation(corpus.workspace)
+        indexer.update()
+        assert urls(corpus, "inanchor:blackmail") == []
+        assert urls(corpus, "inanchor:spaceport") == [HUB]
 
 
 def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:

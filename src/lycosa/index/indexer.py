@@ -34,7 +34,8 @@ from lycosa.core.config import IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.core.units import format_time
-from lycosa.graph.generation import LinkNews, link_news, newest_number
+from lycosa.graph.generation import LinkNews, link_news
+from lycosa.graph.generation import newest as newest_graph
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
@@ -187,7 +188,7 @@ class ShardIndexer:
             rebuild = "something was excluded"
         current = None if rebuild else self._current
         after = current.info.log_entry if current else 0
-        ranked = newest_number(self._workspace)
+        ranked = self._ranked()
         if current is not None and not self._news(after) and ranked in (0, current.info.graph):
             if layout(self._storage) != self.shard.count:
                 adopt(self._storage, self.shard.count)  # a kill came between the last shard and this
@@ -259,6 +260,14 @@ class ShardIndexer:
         self._collections = set(base.info.collections) if base else set()
         return self._builder
 
+    def _ranked(self) -> int:
+        """The generation of the graph that may be read; 0: none. One that is older than an exclusion may hold what excluded pages said."""
+        found = newest_graph(self._workspace)
+        if found is None:
+            return 0
+        info, _ = found
+        return 0 if self._excluded_since(info.log_entry) else info.generation
+
     def _excluded_since(self, after: int) -> bool:
         return any(entry > after for entry in self._state.exclusions.rules.values())
 
@@ -271,7 +280,8 @@ class ShardIndexer:
         removed, and that generation now."""
         tables = LiveTables(self._workspace, self._state)
         try:
-            news = link_news(self._workspace, self._partitions) if self._partitions else None
+            usable = self._ranked()
+            news = link_news(self._workspace, self._partitions) if self._partitions and usable else None
             again = set[int]()
             if news is not None and after and news.generation != ranked:
                 again.update(news.pages.filter(pl.col("since") > ranked)["url_key"].to_list())
@@ -286,7 +296,7 @@ class ShardIndexer:
         except pl.exceptions.PolarsError as error:
             raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
         builder.commit()
-        return put + put_again, removed + removed_again, news.generation if news is not None else newest_number(self._workspace)
+        return put + put_again, removed + removed_again, news.generation if news is not None else usable
 
     def _read_pages(self, builder: IndexBuilder, tables: LiveTables, after: int, news: LinkNews | None) -> tuple[int, int]:
         put = removed = 0
