@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.text.analyze import SEGMENTED, analyzer_for, native_analyzers
-from lycosa.text.fold import LONGEST_TERM_BYTES, with_names
+from lycosa.text.fold import LONGEST_TERM_BYTES, pieces, plain, with_names, without_accents
+from lycosa.text.segmented import _HANGUL, _PLAIN_CJK
 from tests.text.data import declaration, declaration_languages, sib200
 
 LANGUAGES = ["en", "de", "fr", "ru", "zh", "ja", "ko", "th", "bo", "ar", "fa", "hi", "vi", "tr", "id", ""]
@@ -156,3 +157,37 @@ def test_a_word_met_before_gives_the_same_terms(language: str, monkeypatch: pyte
     monkeypatch.setattr("lycosa.text.segmented.MEMO_CHUNKS", 0)
     monkeypatch.setattr("lycosa.text.segmented.MEMO_WORDS", 0)
     assert [analyzer.joined(text) for text in texts] == first
+
+
+@pytest.mark.parametrize("pattern", [_HANGUL, _PLAIN_CJK])
+def test_folding_leaves_plain_characters_as_they_are(pattern: re.Pattern[str]) -> None:
+    """What lets their words go past it. All characters that a pattern takes, alone and in one run."""
+    characters = [character for character in map(chr, range(0x3000, 0xE000 - 0x800)) if pattern.fullmatch(character)]
+    assert len(characters) > 11_000
+    for character in characters:
+        assert without_accents(plain(character)) == character
+        assert character.isalnum()
+    for start in range(0, len(characters), LONGEST_TERM_BYTES // 4):
+        run = "".join(characters[start : start + LONGEST_TERM_BYTES // 4])
+        assert pattern.fullmatch(run)
+        assert without_accents(plain(run)) == run
+        assert pieces(plain(run)) == [run]
+
+
+@pytest.mark.parametrize(
+    ("word", "terms"),
+    [
+        ("인간은", "인간"),  # one particle is cut, the longest
+        ("학교에서는", "학교"),
+        ("서울으로부터", "서울"),
+        ("사람에게서", "사람"),
+        ("나는", "나는"),  # two syllables stay
+        ("집에는", "집에"),  # the longest that leaves two
+        ("집에서", "집에 에서"),
+        ("물", "물"),
+        ("은행", "은행"),
+        ("한글과Python은", "한글 python 은"),
+    ],
+)
+def test_korean_particles(word: str, terms: str) -> None:
+    assert analyzer_for("ko").terms(word) == terms.split()
