@@ -17,6 +17,7 @@ Loads = Mapping[str, Mapping[int, float]]
 _UNEVEN = 1.25
 """Nobody is moved while the fullest worker has less than this many times the mean, and the emptiest more than the mean over this."""
 
+_UNEVEN_IN_ALL = 1.12  # the same where what was done counts, too, and can never be made good again
 _EVEN = 1.08  # a rebalancing that has begun goes on until this; some 15 % of the mean were asked for
 _WORTH = 100  # waiting URLs of difference, below which nothing is moved to who has something
 _GAIN = 0.8  # of the difference of two workers: what weighs more would only make the taker the fuller one of the two
@@ -52,12 +53,13 @@ def moves(loads: Loads, hungry: Iterable[str] = (), done: Mapping[str, float] | 
     held = {worker: dict(partitions) for worker, partitions in loads.items()}
     if len(held) < 2:
         return {}
+    uneven = _UNEVEN if done is None else _UNEVEN_IN_ALL
     done = done or dict.fromkeys(held, 0.0)
     total = {worker: sum(partitions.values()) + done[worker] for worker, partitions in held.items()}
     mean = sum(total.values()) / len(total)
     empty = {worker for worker, partitions in held.items() if not partitions}
     starved = set(hungry) | empty
-    if not starved and max(total.values()) < mean * _UNEVEN and min(total.values()) > mean / _UNEVEN:
+    if not starved and max(total.values()) < mean * uneven and min(total.values()) > mean / uneven:
         return {}
     moved: dict[int, str] = {}
     gained = dict.fromkeys(held, 0.0)
