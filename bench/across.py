@@ -261,8 +261,8 @@ def crawl(root: str) -> None:
         ranks: dict[tuple[str, str], list[int]] = {}
         for heading in headings(root, back=back):
             source, target = (heading.language, "en") if back else ("en", heading.language)
-            request = SearchRequest(heading.text, count=50, per_host=0, folded=False, across=Across((target,), source))
-            hits = [hit.url for hit in searcher.search(request).hits if hit.language == target][:CUT]
+            request = SearchRequest(heading.text, count=CUT, language=target, per_host=0, folded=False, across=Across((target,), source))
+            hits = [hit.url for hit in searcher.search(request).hits]
             ranks.setdefault((heading.site, heading.language), []).append(hits.index(heading.url) + 1 if heading.url in hits else 0)
         print("to English" if back else "from English", "(site, language, headings, success@1, success@5, MRR@10)")
         for (site, language), each in sorted(ranks.items()):
