@@ -33,7 +33,6 @@ MOST_STRICT = 6  # words up to which pages with all of them come first
 SHARES = (1.0, 0.6, 0.0)  # of the words that a page must hold
 RANK_OFFSET = 60  # of reciprocal rank fusion, as its authors have it
 NEAREST = 50  # pages by their vectors that are joined
-FEW = 3  # with fewer pages than this, those that hold less are looked at too
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,7 +56,7 @@ class LanguageSearch:
         self._pages = max(1, index.info.languages.get(query.language, 0))
 
     def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
-        """The first pages: those that hold all words, or if that are few those that hold some."""
+        """The first pages: of those that hold all words, or if these are fewer than `limit`, of those that hold some."""
         slots = [slot for term in self._query.terms if (slot := self._slot(term)) is not None]
         count = len(self._query.terms)
         if not slots:
@@ -73,7 +72,7 @@ class LanguageSearch:
             total, found = self._index.search_expression(
                 expression, self._filters, 0, limit, unwanted=self._unwanted(), folded=folded, now_ms=now_ms
             )
-            if total >= FEW:
+            if total >= limit:
                 break
         return LanguageAnswer(self._query, total, found, sum(self._highest(slot) for slot in slots) * count / len(slots))
 
