@@ -29,9 +29,19 @@ _TEXT_HEADER = 0x0F9F
 _HYPERLINK_ADDRESS = 1  # instance of the CString in an ExHyperlink that is its target
 _MASTER_TYPES = frozenset({0x03F8, 0x0FC9})  # MainMaster, Handout: prompts such as "Click to edit"
 _CRYPT = 0x2F14
+_VECTOR = 0x1000  # in a property's type: [MS-OLEPS] section 2.15
 _OUTLINE_95 = "Text_Content"
 _BESIDE_95 = "PP97_DUALSTORAGE/PowerPoint Document"  # a file for both: the later form, whole
 _MAX_RECORDS = 2_000_000
+
+
+class _File(olefile.OleFileIO):  # type: ignore[misc]
+    """olefile without lists of properties: it believes their length, and a damaged one keeps it busy for hours. None of them is wanted."""
+
+    def _parse_property(self, s: bytes, offset: int, property_id: int, property_type: int, *more: object) -> object:
+        if property_type & _VECTOR:
+            return None
+        return super()._parse_property(s, offset, property_id, property_type, *more)
 
 
 class _Compound:
@@ -39,7 +49,7 @@ class _Compound:
 
     def __init__(self, payload: bytes) -> None:
         try:
-            self._file = olefile.OleFileIO(io.BytesIO(payload), raise_defects=olefile.DEFECT_FATAL)
+            self._file = _File(io.BytesIO(payload), raise_defects=olefile.DEFECT_FATAL)
         except (OSError, ValueError, IndexError, struct.error) as error:
             raise Broken(str(error)) from None
 
