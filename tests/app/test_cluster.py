@@ -80,8 +80,8 @@ def configured(web: Sites, *, delay: str = "0") -> str:
 
 
 def search(workspace: Path, words: str) -> int:
-    """How many documents the index finds."""
-    called = subprocess.run([*RUN, "-w", str(workspace), "search", words, "--json"], capture_output=True, text=True, check=True)
+    """How many documents the index finds, those with the same text too."""
+    called = subprocess.run([*RUN, "-w", str(workspace), "search", words, "--copies", "--json"], capture_output=True, text=True, check=True)
     total: int = json.loads(called.stdout)["total"]
     return total
 
