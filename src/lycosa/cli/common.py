@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -51,19 +50,10 @@ def load_config(
     Raises:
         ConfigError: a setting is wrong.
     """
-    from lycosa.core.config import parse_config
+    from lycosa.app.configuring import read_config
 
-    path = f"{root}/lycosa.toml" if root and "://" in root else Path(root) / "lycosa.toml" if root else None
-    if isinstance(path, str):
-        from lycosa.store.storage import open_storage
-
-        text = (open_storage(root or "").read("lycosa.toml") or b"").decode()
-    else:
-        text = path.read_text(encoding="utf-8") if path and path.is_file() else ""
     before = context.obj[1] if context.obj else ()
-    if collection and not any(entry.name == collection for entry in parse_config(text, str(path or "settings")).collection):
-        text = f'{text}\n[[collection]]\nname = "{collection}"\n'
-    return parse_config(text, str(path or "settings"), (*before, *(overrides or ())), bad)
+    return read_config(root, (*before, *(overrides or ())), collection, bad)
 
 
 def require_workspace(root: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,11 +31,9 @@ from lycosa.cli.common import (
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size, parse_duration_ms
 
-_STRATEGIES = ("breadth-first", "depth-first", "server-first", "best-first")
-
 if TYPE_CHECKING:
     from lycosa.app.crawling import CrawlOrder, Stoppable
-    from lycosa.core.config import Collection, Config
+    from lycosa.core.config import Config
     from lycosa.crawl.progress import Progress
 
 
@@ -47,7 +45,9 @@ def command(
     max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time, as in 10m.")] = "",
     depth: Annotated[int | None, typer.Option("--depth", min=0, help="Links from a seed; 0 = the seeds alone.")] = None,
     delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Least pause between two fetches from a host.")] = "",
-    strategy: Annotated[str, typer.Option("--strategy", metavar="NAME", help=f"Which URL next: {', '.join(_STRATEGIES)}.")] = "",
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="NAME", help="Which URL next: breadth-first, depth-first, server-first, best-first.")
+    ] = "",
     start: Annotated[str, typer.Option("--from", metavar="URL|unvisited", help="Start again within what is known; see the guide.")] = "",
     scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links are followed.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to crawl into.")] = "default",
@@ -61,6 +61,7 @@ def command(
     quiet: QuietOption = False,
 ) -> None:
     """Crawl sites, archive and index them."""
+    from lycosa.app.configuring import called_collection
     from lycosa.app.crawling import CrawlOrder, crawl
     from lycosa.crawl.worker import Limits
 
@@ -70,7 +71,16 @@ def command(
     if start and typed:
         raise UsageError("--from starts from what is known already: leave out other URLs and --seeds")
     walks = bool(start) and start != "unvisited"
-    chosen = _collection(config, collection, depth=None if walks else depth, delay=delay, scope=scope, strategy=strategy)
+    seed_file = next(entry for entry in config.collection if entry.name == collection).seed_file
+    chosen = called_collection(
+        config,
+        collection,
+        depth=None if walks else depth,
+        delay=delay,
+        scope=scope,
+        strategy=strategy,
+        seeds=read_lines(seed_file) if seed_file else (),
+    )
     limits = Limits(max_pages, parse_duration_ms(max_time) if max_time else None)
     order = CrawlOrder(root, config, chosen, typed, limits, index=not no_index, start=start, start_depth=depth if walks else None)
     show = None if quiet else _progress_bar(json_output)
@@ -100,31 +110,6 @@ def _together(order: CrawlOrder, name: str, address: str, workers: int | None, s
 def _seeds(urls: list[str], file: str) -> tuple[str, ...]:
     typed = [*urls, *(read_lines(file) if file else ())]
     return tuple(map(typed_url, typed))
-
-
-def _collection(config: Config, name: str, *, depth: int | None, delay: str, scope: str, strategy: str) -> Collection:
-    """The named collection of the configuration with the call's options applied."""
-    from lycosa.core.config import Collection
-
-    base = next(entry for entry in config.collection if entry.name == name)
-    settings: dict[str, Any] = base.model_dump()
-    if base.seed_file:
-        settings["seeds"] = (*base.seeds, *read_lines(base.seed_file))
-    if depth is not None:
-        settings["depth"] = depth
-    if scope:
-        if scope not in ("host", "domain", "prefix", "any"):
-            raise UsageError(f"--scope {scope!r}: choose host, domain, prefix or any")
-        settings["scope"] = scope
-    if strategy:
-        if strategy not in _STRATEGIES:
-            raise UsageError(f"--strategy {strategy!r}: choose {', '.join(_STRATEGIES)}")
-        settings["strategy"] = strategy
-    if delay:
-        settings["delay"] = parse_duration_ms(delay)
-        if settings["delay"] == 0:
-            settings["courtesy_factor"] = 0.0
-    return Collection.model_construct(**settings)
 
 
 def _stop_on_signals(worker: Stoppable) -> None:

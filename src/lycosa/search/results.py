@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lycosa.search.snippet import Snippet
@@ -99,3 +99,7 @@ class SearchResults:
     missing_shards: tuple[int, ...] = ()  # shards, counted from 0, whose pages are not in the answer
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by name: value -> pages, most first
     translations: tuple[TranslatedQuery, ...] = ()  # how the query was asked in each language; its own comes first
+
+    def __iter__(self) -> Iterator[Hit]:
+        """The hits, best first."""
+        return iter(self.hits)
