@@ -1,0 +1,59 @@
+"""A site's report over a workspace, while merges may take its files away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from lycosa.core.errors import UsageError, WorkError
+from lycosa.graph.site import site_name
+from lycosa.monitor.links import FoundLink, links_between
+from lycosa.monitor.site_report import SiteReport, Thresholds, site_report
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.normalise import normalise
+
+_ATTEMPTS = 3
+_Answer = TypeVar("_Answer")
+
+
+def report_of(root: str, site: str, thresholds: Thresholds | None = None) -> SiteReport:
+    """The report of a site, named as people type it.
+
+    Raises:
+        UsageError: it names no host, or one of which nothing is known.
+        WorkError: the tables' files went away again and again.
+    """
+    name = site_name(site)
+    report = read_live(root, lambda tables: site_report(tables, name, thresholds))
+    if not report.urls:
+        raise UsageError(f"nothing is known of {report.site}; `lycosa status --by host` lists the hosts that are")
+    return report
+
+
+def links_of(root: str, to: str, source: str, *, broken: bool, site: str) -> list[FoundLink]:
+    """Links to a URL, from a URL, both, or the broken ones (of one site or of all).
+
+    Raises:
+        UsageError: one of them is no URL.
+        WorkError: the tables' files went away again and again.
+    """
+    given = [normalise(each if "://" in each else f"http://{each}") if each else "" for each in (to, source)]
+    name = site_name(site) if site else None
+    return read_live(root, lambda tables: links_between(tables, given[0], given[1], broken=broken, site=name))
+
+
+def read_live(root: str, read: Callable[[LiveTables], _Answer]) -> _Answer:
+    """Read from the live tables; anew if a merge takes a file away meanwhile.
+
+    Raises:
+        WorkError: that happened three times.
+    """
+    workspace = Workspace.open(root)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return read(LiveTables(workspace))
+        except FileNotFoundError as error:
+            if attempt == _ATTEMPTS:
+                raise WorkError(f"the tables' files went away three times ({error}): call again when no merge runs") from None
+    raise AssertionError

@@ -1,0 +1,60 @@
+"""`lycosa links`: who links to a URL, what a page links to, and what leads nowhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, workspace_root
+from lycosa.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from lycosa.monitor.links import FoundLink
+
+_SHOWN = 100
+
+
+def command(
+    context: typer.Context,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Links that lead to this URL.")] = "",
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="Links that this page holds.")] = "",
+    broken: Annotated[bool, typer.Option("--broken", help="Only links whose target was fetched and has no good answer.")] = False,
+    site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only links in pages of this site.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Print all, not the first 100.")] = False,
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Show stored links: to a URL, from a URL, or the broken ones with the pages that hold them."""
+    from dataclasses import asdict
+
+    from lycosa.app.site_report import links_of
+
+    if not (to or source or broken):
+        raise UsageError("say which links: --to URL, --from URL or --broken")
+    found = links_of(workspace_root(context, workspace), to, source, broken=broken, site=site)
+    if json_output:
+        print_json([asdict(link) for link in found])
+        return
+    shown = found if every else found[:_SHOWN]
+    if to and not source:
+        _print(shown, by_source=False)
+    elif source and not to:
+        _print(shown, by_source=True)
+    else:
+        shown = sorted(shown, key=lambda link: link.target)
+        for number, link in enumerate(shown):
+            if not number or shown[number - 1].target != link.target:
+                print(f"{link.target}  {_outcome(link)}".rstrip())
+            print(f"  {link.source}  {link.kind} {link.anchor!r}")
+    note(f"{len(found):,} links" + (f", the first {len(shown)} are shown; --all prints all" if len(shown) < len(found) else ""))
+
+
+def _print(links: list[FoundLink], *, by_source: bool) -> None:
+    for link in links:
+        print(f"{link.target if by_source else link.source}  {link.kind} {link.anchor!r}  {_outcome(link)}".rstrip())
+
+
+def _outcome(link: FoundLink) -> str:
+    parts = [f"redirects to {link.end}"] if link.end else []
+    return ", ".join([*parts, link.answer] if link.answer else parts)

@@ -1,0 +1,40 @@
+"""`lycosa site HOST`: a site's report, for people, as JSON, as CSV files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, workspace_root
+from lycosa.core.units import parse_duration_ms, parse_size
+
+
+def command(
+    context: typer.Context,
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A hostname, host:port, or a URL of the site.")],
+    every: Annotated[bool, typer.Option("--all", help="Print every line of every list.")] = False,
+    slow: Annotated[str, typer.Option("--slow", metavar="T", help="From where a page is slow.")] = "1s",
+    heavy: Annotated[str, typer.Option("--heavy", metavar="SIZE", help="From where a page is heavy.")] = "1MB",
+    csv: Annotated[str, typer.Option("--csv", metavar="DIR", help="Write each list as a CSV file into this folder.")] = "",
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Tell what is known of a site: structure, broken links, orphans, chains, duplicates and more."""
+    from dataclasses import asdict
+
+    from lycosa.app.site_report import report_of
+    from lycosa.monitor.site_report import Thresholds
+    from lycosa.monitor.site_text import site_text
+
+    limits = Thresholds(parse_duration_ms(slow), parse_size(heavy))
+    report = report_of(workspace_root(context, workspace), host, limits)
+    if csv:
+        from lycosa.monitor.site_csv import write_csv
+
+        for path in write_csv(report, csv):
+            note(f"wrote {path}")
+    if json_output:
+        print_json(asdict(report))
+    elif not csv:
+        print(site_text(report, limits, every=every))
