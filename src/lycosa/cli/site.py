@@ -1,4 +1,4 @@
-"""`lycosa site HOST`: a site's report, for people, as JSON, as CSV files."""
+"""`lycosa site HOST`: a site's report, for people, as JSON, as CSV files, as a picture."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def command(
     slow: Annotated[str, typer.Option("--slow", metavar="T", help="From where a page is slow.")] = "1s",
     heavy: Annotated[str, typer.Option("--heavy", metavar="SIZE", help="From where a page is heavy.")] = "1MB",
     csv: Annotated[str, typer.Option("--csv", metavar="DIR", help="Write each list as a CSV file into this folder.")] = "",
+    svg: Annotated[str, typer.Option("--svg", metavar="FILE", help="Draw the structure into this file.")] = "",
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
@@ -34,7 +35,12 @@ def command(
 
         for path in write_csv(report, csv):
             note(f"wrote {path}")
+    if svg:
+        from lycosa.monitor.site_picture import write_picture
+
+        write_picture(report, svg)
+        note(f"wrote {svg}")
     if json_output:
         print_json(asdict(report))
-    elif not csv:
+    elif not (csv or svg):
         print(site_text(report, limits, every=every))
