@@ -1,4 +1,4 @@
-"""`lycosa rank`: what follows from all pages together; now the copies that redirects led to."""
+"""`lycosa rank`: what follows from all pages together: what links say of them, and which of them say the same."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Mark pages that redirects fetched twice; exports leave them out from then on."""
+    """Rank pages by their links, mark those that redirects fetched twice, and group those that say nearly the same."""
     from dataclasses import asdict
 
     from lycosa.app.batch import rank_on, rank_workspace
@@ -48,5 +48,6 @@ def command(
         print_json({**asdict(info), "copies": copies})
         return
     print(f"generation {info.generation}, as of log entry {info.log_entry}: {info.duplicates:,} pages are copies that redirects led to")
+    print(f"{info.grouped:,} pages say the same as another or nearly, in {info.groups:,} groups: a search shows one of each")
     if copies:
         print(table([(str(copy["url"]), f"is {copy['canonical_of']} ({copy['collection']})") for copy in copies]))

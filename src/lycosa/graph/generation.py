@@ -38,7 +38,7 @@ _KEPT = 2  # generations: a reader may have the older one open
 @dataclass(slots=True, frozen=True)
 class GraphInfo:
     """`log_entry`: the tables were read as of then. `made_at` in ms; `changed`: pages of which links say something else than before;
-    `translations`: languages of which a table was learned."""
+    `translations`: languages of which a table was learned; `grouped`: pages that say the same as another, or nearly; in `groups`."""
 
     format: int
     generation: int
@@ -48,6 +48,8 @@ class GraphInfo:
     changed: int = 0
     made_at: int = 0
     translations: int = 0
+    grouped: int = 0
+    groups: int = 0
 
 
 def make_generation(workspace: Workspace) -> GraphInfo:
@@ -70,9 +72,21 @@ def make_generation(workspace: Workspace) -> GraphInfo:
         pages = page_ranks(tables, copies, before, number, build)
         pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
         changed = pages.filter(pl.col("since") == number).height
+        grouped = pages.filter(pl.col("group") != 0)["group"]
         taught = teach(tables, build)
         while True:
-            info = GraphInfo(FORMAT, number, state.head, copies.height, pages.height, changed, SystemClock().now_ms(), len(taught))
+            info = GraphInfo(
+                FORMAT,
+                number,
+                state.head,
+                copies.height,
+                pages.height,
+                changed,
+                SystemClock().now_ms(),
+                len(taught),
+                grouped.len(),
+                grouped.n_unique(),
+            )
             (build / _INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
             if storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
                 break

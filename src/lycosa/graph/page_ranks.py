@@ -1,4 +1,5 @@
-"""What links say of each page: a prior for its score, and the texts of the links to it. It is `graph/<generation>/pages.parquet`.
+"""What links say of each page (a prior for its score, the texts of the links to it), and which pages say nearly the same as it. It is
+`graph/<generation>/pages.parquet`.
 
 A row says since which generation it is as it is, so that who follows (the index) reads only what changed.
 """
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.graph.linked import Lookup, Pages, gather, stored_pages
+from lycosa.graph.near_pages import near_groups
 from lycosa.graph.page_rank import Floats, page_rank
 from lycosa.store.live import LiveTables
 from lycosa.store.schema import SORT
@@ -24,6 +26,9 @@ COLUMNS = {
     "prior": pl.Float32(),  # what a score is multiplied by: 1 to 1 + PAGE_SHARE + HOST_SHARE
     "anchors": pl.String(),  # texts of links, one a line; those of more hosts come oftener
     "copy": pl.Boolean(),  # it is one of the generation's duplicates
+    "group": pl.Int64(),  # what it shares with pages that say the same or nearly; 0: with none (`lycosa.graph.near_pages`)
+    "canonical": pl.UInt64(),  # URL key of the page that stands for its group; 0: it is in none
+    "text": pl.UInt64(),  # digest of its text when it was put into its group; 0: it is in none
     "since": pl.Int64(),  # the generation that first had the row as it is
 }
 
@@ -51,10 +56,12 @@ def page_ranks(tables: LiveTables, copies: pl.DataFrame, before: pl.DataFrame | 
             {"partition": pages.partition, "host_key": pages.host_key, "url_key": pages.url_key, "prior": prior.astype(np.float32)}
         ).with_row_index("page")
         rows = rows.with_columns(pl.col("page").cast(pl.Int32)).join(_anchors(linked.anchors, pages), on="page", how="left")
+        groups = near_groups(tables, rows.select("url_key", "prior"), copies["url_key"], work)
     finally:
         shutil.rmtree(work)
     copied = pl.col("url_key").is_in(copies["url_key"].implode())
-    rows = rows.with_columns(pl.col("anchors").fill_null(""), copy=copied).drop("page")
+    rows = rows.with_columns(pl.col("anchors").fill_null(""), copy=copied).drop("page").join(groups, on="url_key", how="left")
+    rows = rows.with_columns(pl.col("group", "canonical", "text").fill_null(0))
     return _since(rows, before, generation).select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]).sort(SORT)
 
 
@@ -113,7 +120,7 @@ def _anchors(folder: Path, pages: Pages) -> pl.DataFrame:
 def _since(rows: pl.DataFrame, before: pl.DataFrame | None, generation: int) -> pl.DataFrame:
     """With the generation since which each row is as it is. A page that is new says nothing that the index does not see by itself, but the
     index may have taken it in before it was ranked."""
-    if before is None:
+    if before is None or not set(before.columns) >= set(COLUMNS):
         return rows.with_columns(since=pl.lit(generation, pl.Int64))
     place = Lookup(before["url_key"].to_numpy()).find(rows["url_key"].to_numpy())
     there = np.maximum(place, 0)
@@ -121,6 +128,6 @@ def _since(rows: pl.DataFrame, before: pl.DataFrame | None, generation: int) -> 
         return rows.with_columns(since=pl.lit(generation, pl.Int64))
     old = before[there]
     same = pl.Series(place >= 0)
-    for name in ("prior", "anchors", "copy"):
+    for name in ("prior", "anchors", "copy", "group", "text"):
         same &= rows[name].cast(COLUMNS[name]) == old[name]
     return rows.with_columns(since=pl.when(same).then(old["since"]).otherwise(pl.lit(generation, pl.Int64)))

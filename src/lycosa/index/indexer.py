@@ -493,7 +493,7 @@ def _page(row: tuple[Any, ...], collections: list[str], around: Surroundings) ->
         links=around.links(url_key),
         anchors=around.anchors(url_key),
         prior=around.prior(url_key),
-        group=text_group(text, digest),
+        group=around.group(url_key, digest) or text_group(text, digest),
     )
 
 

@@ -86,6 +86,10 @@ class Surroundings:
     def anchors(self, url_key: int) -> str:
         return self._said.anchors(url_key)
 
+    def group(self, url_key: int, digest: int) -> int:
+        """What it shares with pages that say nearly the same, as long as its text is the one that was compared; else 0."""
+        return self._said.group(url_key, digest)
+
     def copied_in(self, url_key: int) -> frozenset[str]:
         """The collections in which it is a copy that a redirect led to."""
         return self._said.copied_in.get(url_key, frozenset())
@@ -97,11 +101,15 @@ class _Said:
     def __init__(self, news: LinkNews | None) -> None:
         self._keys: Keys = np.zeros(0, np.uint64)
         self.copied_in: dict[int, frozenset[str]] = {}
+        self._groups: dict[int, tuple[int, int]] = {}
         if news is None:
             return
         rows = news.pages.sort("url_key")
         self._keys = rows["url_key"].to_numpy()
         self._prior, self._anchors = rows["prior"].to_numpy(), rows["anchors"]
+        if "group" in rows.columns:  # a generation from before groups has none
+            grouped = rows.filter(pl.col("group") != 0).select("url_key", "text", "group")
+            self._groups = {url_key: (text, group) for url_key, text, group in grouped.iter_rows()}
         for url_key, collection in news.copies.select("url_key", "collection").iter_rows():
             self.copied_in[url_key] = self.copied_in.get(url_key, frozenset()) | {collection}
 
@@ -112,6 +120,10 @@ class _Said:
     def anchors(self, url_key: int) -> str:
         place = self._place(url_key)
         return "" if place < 0 else str(self._anchors[place])
+
+    def group(self, url_key: int, digest: int) -> int:
+        text, group = self._groups.get(url_key, (0, 0))
+        return group if text == digest else 0
 
     def _place(self, url_key: int) -> int:
         key = np.uint64(url_key)

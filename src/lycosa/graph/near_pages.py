@@ -1,0 +1,121 @@
+"""Which pages say the same, or nearly: groups of them, and the page that stands for each group.
+
+Pages with the same digest are one text. Texts that are near each other are found by `lycosa.graph.near`: by characters in languages that
+are written without spaces, by words elsewhere. For a group stands the page that most others name as their canonical one, then the one that
+links speak for most, then that with the shortest URL, then the oldest.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from lycosa.graph.near import CHARACTERS, LEAST, WORDS, Sketches, Tokens, shingles, stars
+from lycosa.store.live import LiveTables
+
+GROUPS = {
+    "url_key": pl.UInt64(),
+    "group": pl.Int64(),  # what the pages of a group share: as `text_group` of the page that stands for it
+    "canonical": pl.UInt64(),  # the URL key of the page that stands for the group
+    "text": pl.UInt64(),  # the digest of the page's text that was looked at
+}
+
+SPACELESS = frozenset({"zh", "ja", "lo", "my", "bo", "th", "km"})
+_READ = ("url_key", "url", "fetched_at", "canonical", "language", "may_index", "text_digest", "main_text", "text")
+_FRAME_BYTES = 4 * 2**20
+_ROWS = 200  # pages whose words are in memory together
+
+
+def near_groups(tables: LiveTables, priors: pl.DataFrame, copies: pl.Series, folder: Path) -> pl.DataFrame:
+    """The pages that are in a group with others, each once: the columns of `GROUPS`.
+
+    Args:
+        priors: url_key, prior: what links say of each page.
+        copies: URL keys of pages that are passed over.
+        folder: for what does not fit into memory: up to 4.2 KB a text.
+
+    Memory: some 200 bytes a page, 100 a pair of near texts.
+
+    Raises:
+        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the tables and try again.
+    """
+    facts, sketched = [], []
+    seen: set[int] = set()
+    with (
+        tempfile.NamedTemporaryFile(dir=folder, prefix="hashes-") as hashes,
+        tempfile.NamedTemporaryFile(dir=folder, prefix="bands-") as bands,
+    ):
+        sketches = Sketches(hashes.file, bands.file)
+        for frame in tables.ordered("pages", _READ, memory_bytes=_FRAME_BYTES):
+            used = frame.filter(
+                pl.col("may_index") & (pl.col("text_digest") != 0) & (pl.col("text") != "") & ~pl.col("url_key").is_in(copies.implode())
+            )
+            facts.append(_facts(used))
+            for digest, tokens, width in _texts(used, seen):
+                found = shingles(tokens, width)
+                if found.size >= LEAST:
+                    sketches.add(found)
+                    sketched.append(digest)
+        if not facts:
+            return pl.DataFrame(schema=GROUPS)
+        pages = _in_order(pl.concat(facts).unique("url_key", keep="last"), priors)
+        best = dict(pages.select("text", "order").group_by("text").agg(pl.col("order").min()).iter_rows())
+        better = np.fromiter((best[digest] for digest in sketched), np.int64, len(sketched))
+        stands = stars(((one, other) for one, other, _ in sketches.near()), better)
+    merged = pl.DataFrame(
+        {"text": [sketched[text] for text in stands], "leader": [sketched[text] for text in stands.values()]},
+        schema={"text": pl.UInt64, "leader": pl.UInt64},
+    )
+    joined = pages.join(merged, on="text", how="left").with_columns(leader=pl.col("leader").fill_null(pl.col("text")))
+    groups = joined.filter(pl.len().over("leader") > 1).sort("order")
+    # As `lycosa.index.indexer.text_group` says: what is new since folds with the texts that it equals.
+    shifted = pl.col("leader").reinterpret(signed=True).xor(pl.lit(-(2**63), pl.Int64))
+    return groups.with_columns(group=shifted, canonical=pl.col("url_key").first().over("leader")).select(list(GROUPS))
+
+
+def _facts(frame: pl.DataFrame) -> pl.DataFrame:
+    """What decides which page stands for others."""
+    return frame.select(
+        "url_key",
+        "fetched_at",
+        text="text_digest",
+        url=pl.col("url").hash(),
+        length=pl.col("url").str.len_bytes(),
+        named=pl.when((pl.col("canonical") != "") & (pl.col("canonical") != pl.col("url"))).then(pl.col("canonical").hash()),
+    )
+
+
+def _in_order(pages: pl.DataFrame, priors: pl.DataFrame) -> pl.DataFrame:
+    """url_key, text, order: the page with the smallest stands for the others of its group."""
+    votes = pages.drop_nulls("named").group_by(url="named").agg(votes=pl.len())
+    known = pages.join(votes, on="url", how="left").join(priors, on="url_key", how="left")
+    ordered = known.sort(
+        [pl.col("votes").fill_null(0), pl.col("prior").fill_null(1.0), "length", "fetched_at", "url_key"],
+        descending=[True, True, False, False, False],
+    )
+    return ordered.with_row_index("order").select("url_key", "text", pl.col("order").cast(pl.Int64))
+
+
+def _texts(frame: pl.DataFrame, seen: set[int]) -> Iterator[tuple[int, Tokens, int]]:
+    """(digest, tokens, tokens in a shingle) of each text that was not seen yet."""
+    digests = frame["text_digest"].to_list()
+    places = {digest: place for place, digest in enumerate(digests) if digest not in seen}
+    seen.update(places)
+    fresh = frame[sorted(places.values())]
+    body = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(pl.col("text")).str.to_lowercase()
+    texts = fresh.select("text_digest", body=body, spaceless=pl.col("language").is_in(list(SPACELESS)))
+    for part in texts.filter(~pl.col("spaceless")).iter_slices(_ROWS):
+        words = part.select("text_digest", word=pl.col("body").str.extract_all(r"\w+"))
+        lengths = words["word"].list.len().to_list()
+        tokens = words["word"].explode().drop_nulls().hash().to_numpy()
+        start = 0
+        for digest, length in zip(words["text_digest"], lengths, strict=True):
+            yield digest, tokens[start : start + length], WORDS
+            start += length
+    written = texts.filter(pl.col("spaceless")).with_columns(pl.col("body").str.replace_all(r"\W+", ""))
+    for digest, text, _ in written.iter_rows():
+        yield digest, np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.uint64), CHARACTERS
