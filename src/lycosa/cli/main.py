@@ -11,6 +11,7 @@ import typer
 
 from lycosa.cli import (
     add,
+    changes,
     check,
     collection,
     crawl,
@@ -65,6 +66,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "robots": robots.command,
     "site": site.command,
     "links": links.command,
+    "changes": changes.command,
     "sql": sql.command,
     "index": index.command,
     "reparse": reparse.command,
