@@ -248,7 +248,22 @@ def test_openapi_describes_the_api(client: Client) -> None:
     assert {"/api/v1/search", "/api/v1/status", "/healthz"} <= set(described["paths"])
     assert "/" not in described["paths"]
     names = {parameter["name"] for parameter in described["paths"]["/api/v1/search"]["get"]["parameters"]}
-    assert names == {"q", "n", "offset", "lang", "collection", "site", "sort", "per_host", "fold", "facets", "explain"}
+    assert names == {
+        "q",
+        "n",
+        "offset",
+        "lang",
+        "collection",
+        "site",
+        "sort",
+        "per_host",
+        "fold",
+        "facets",
+        "explain",
+        "across",
+        "from",
+        "translate",
+    }
 
 
 def test_foreign_host_header_is_refused(workspace: str) -> None:

@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.version import VERSION
 from lycosa.serve.api import create_router
+from lycosa.serve.feeds import create_feeds
 from lycosa.serve.metrics import create_metrics
 from lycosa.serve.pages import create_pages, render_error
 from lycosa.serve.problems import Fault, problem_response
@@ -45,6 +46,7 @@ def create_app(
     source = source or SearchSource(root)
     app.include_router(create_router(source, status))
     app.include_router(create_pages(source))
+    app.include_router(create_feeds(source))
     app.include_router(create_metrics(root))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 

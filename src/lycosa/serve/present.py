@@ -33,13 +33,13 @@ class Filters:
     collection: str = ""
     sort: str = ""  # date: the newest first
 
-    def address(self, *, page: int = 1, **changes: str) -> str:
-        """The search page's address with this search, `changes` applied; empty values are left out."""
+    def address(self, *, page: int = 1, path: str = "/", **changes: str) -> str:
+        """The search page's address with this search (or that of a feed of it), `changes` applied; empty values are left out."""
         values = {"q": self.query, "lang": self.language, "site": self.site, "collection": self.collection, "sort": self.sort} | changes
         pairs = [(name, value) for name, value in values.items() if value]
         if page > 1:
             pairs.append(("page", str(page)))
-        return "/?" + urlencode(pairs) if pairs else "/"
+        return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
 @dataclass(frozen=True)
