@@ -36,6 +36,7 @@ from lycosa.cli import (
     sql,
     status,
     translate,
+    validate,
 )
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
@@ -67,6 +68,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "site": site.command,
     "links": links.command,
     "changes": changes.command,
+    "validate": validate.command,
     "sql": sql.command,
     "index": index.command,
     "reparse": reparse.command,

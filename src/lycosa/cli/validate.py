@@ -1,0 +1,58 @@
+"""`lycosa validate URL|FILE`: what an HTML document breaks of the standard."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
+from lycosa.core.errors import UsageError
+
+_SHOWN = 50
+
+
+def command(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="URL|FILE", help="A URL that is archived here, a file, or - for standard input.")],
+    every: Annotated[bool, typer.Option("--all", help="Print all, not the first 50.")] = False,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Check an archived page or a file against the HTML standard: code, line, column. Exit code 1 if there are faults."""
+    from collections import Counter
+    from dataclasses import asdict
+
+    from lycosa.app.validating import Validated, validate_archived
+    from lycosa.monitor.validate import html_faults
+
+    if source == "-" or ("://" not in source and Path(source).exists()):
+        content = _read(source)
+        checked = Validated(source, None, len(content), html_faults(content))
+    else:
+        root = workspace_root(context, workspace)
+        checked = validate_archived(root, load_config(context, root, overrides), source)
+    if json_output:
+        print_json(asdict(checked))
+    else:
+        for fault in checked.faults if every else checked.faults[:_SHOWN]:
+            print(f"{fault.line}:{fault.column}  {fault.code}  {fault.message}")
+        if len(checked.faults) > _SHOWN and not every:
+            print(f"and {len(checked.faults) - _SHOWN:,} more; --all prints them")
+        kinds = ", ".join(f"{code} {count}" for code, count in Counter(fault.code for fault in checked.faults).most_common(5))
+        fetched = f", fetched {checked.fetched_at:%Y-%m-%d %H:%M} UTC" if checked.fetched_at else ""
+        note(f"{checked.source}{fetched}: {len(checked.faults):,} faults" + (f" ({kinds})" if kinds else ""))
+    if checked.faults:
+        raise typer.Exit(1)
+
+
+def _read(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}") from None
