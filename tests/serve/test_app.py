@@ -288,3 +288,12 @@ def test_host_of(header: str, host: str) -> None:
 def test_only_loopback_is_guarded() -> None:
     assert allowed_hosts("0.0.0.0") is None
     assert "127.0.0.5" in (allowed_hosts("127.0.0.5") or ())
+
+
+def test_the_words_of_the_pages(client: Client) -> None:
+    answer = client.get("/api/v1/terms", {"lang": "en", "n": 5}).json()
+    assert len(answer["terms"]) == 5
+    assert {term["language"] for term in answer["terms"]} == {"en"}
+    assert answer["pages"] == answer["languages"]["en"] > 3
+    assert client.get("/api/v1/terms", {"since": "2100-01-01"}).json()["terms"] == []
+    assert client.get("/api/v1/terms", {"since": "soon"}).status_code == 422

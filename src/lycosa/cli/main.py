@@ -35,6 +35,7 @@ from lycosa.cli import (
     site,
     sql,
     status,
+    terms,
     translate,
     validate,
 )
@@ -70,6 +71,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "changes": changes.command,
     "validate": validate.command,
     "sql": sql.command,
+    "terms": terms.command,
     "index": index.command,
     "reparse": reparse.command,
     "import": import_.command,

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from lycosa.app.terms import workspace_terms
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.version import VERSION
 from lycosa.serve.api import create_router
@@ -20,6 +21,7 @@ from lycosa.serve.pages import create_pages, render_error
 from lycosa.serve.problems import Fault, problem_response
 from lycosa.serve.security import SECURITY_HEADERS, Guarded
 from lycosa.serve.source import SearchSource, Source
+from lycosa.serve.terms import create_terms
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -47,6 +49,7 @@ def create_app(
     app.include_router(create_router(source, status))
     app.include_router(create_pages(source))
     app.include_router(create_feeds(source))
+    app.include_router(create_terms(lambda request: workspace_terms(root, request)))
     app.include_router(create_metrics(root))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 

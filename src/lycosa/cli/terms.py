@@ -1,0 +1,56 @@
+"""`lycosa terms`: the words that the pages hold, and those that rise."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, workspace_root
+from lycosa.cli.reparse import date_ms
+from lycosa.core.units import format_time, parse_duration_ms
+
+
+def command(
+    context: typer.Context,
+    language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
+    site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only pages of this host.")] = "",
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only pages of this collection.")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages from then on, as in 2026-11-21.")] = "",
+    until: Annotated[str, typer.Option("--until", metavar="DATE", help="Only pages from before then.")] = "",
+    rising: Annotated[bool, typer.Option("--rising", help="Words that the newest pages hold more often than the earlier ones.")] = False,
+    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Which pages are the newest: those of the last TIME.")] = "7d",
+    every: Annotated[bool, typer.Option("--all", help="Show stop words too: what a quarter of the pages hold.")] = False,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=100_000, help="Words to show.")] = 50,
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Count the words of the pages, by language, site and time."""
+    from dataclasses import asdict
+
+    from lycosa.app.terms import workspace_terms
+    from lycosa.search.terms import TermsRequest
+
+    request = TermsRequest(
+        count=count,
+        language=language,
+        host=site,
+        collection=collection,
+        since=date_ms(since),
+        until=date_ms(until),
+        rising=rising,
+        period_ms=parse_duration_ms(period),
+        stop_words=every,
+    )
+    report = workspace_terms(workspace_root(context, workspace), request)
+    if json_output:
+        print_json({**asdict(report), "recent_since": format_time(report.recent_since)})
+        return
+    width = max((len(term.text) for term in report.terms), default=4)
+    print(f"{'word':<{width}}  lang  {'pages':>9}  {'times':>9}  {'newest':>8}" + ("  surprise" if rising else ""))
+    for term in report.terms:
+        line = f"{term.text:<{width}}  {term.language or '?':<4}  {term.documents:>9,}  {term.total:>9,}  {term.recent:>8,}"
+        print(line + (f"  {term.surprise:>8,.1f}" if rising else ""))
+    note(f"{report.pages:,} pages, {report.recent_pages:,} of them newest (since {format_time(max(report.recent_since, 0))[:10]})")
+    if report.missed:
+        note(f"there are too many words to count all: of those on up to {report.missed:,} pages some are missing")
