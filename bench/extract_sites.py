@@ -4,8 +4,8 @@
 
 The article is what a manual's page says (headings, paragraphs, code, in its own markup); around it stand a menu, links to other pages of
 the same language, teasers of other articles, comments and a footer, all made of other real pages' titles and sentences. What is the
-article is known, since the page was built around it. The measure is that of `bench.extract`; each Han character and kana is a token, as those scripts
-have no spaces.
+article is known, since the page was built around it. The measure is that of `bench.extract`; each Han character and kana is a token, as
+those scripts have no spaces.
 """
 
 from __future__ import annotations
