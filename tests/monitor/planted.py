@@ -77,7 +77,8 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
     page("/lonely/1.html", "/lonely/2.html")
     page("/lonely/2.html")
     page("/lonely/3.html", "/row/0/")
-    planted.orphans = {"/lonely/1.html", "/lonely/3.html"}
+    page("/lonely/seeded.html")  # a seed: the sitemap is not what named it first
+    planted.orphans = {"/lonely/1.html", "/lonely/3.html", "/lonely/seeded.html"}
     for path, text in files.items():
         place = root / (path.lstrip("/") + ("index.html" if path.endswith("/") else ""))
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -105,5 +106,5 @@ def crawled(folder: Path) -> Iterator[tuple[str, str, Planted]]:
         (root / "sitemap.xml").write_text(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>')
         (root / "robots.txt").write_text(f"User-agent: *\nSitemap: {origin}/sitemap.xml\n")
         workspace = str(folder / "w")
-        crawl(CrawlOrder(workspace, parse_config(""), Collection(**QUICK), (f"{origin}/",), index=False))
+        crawl(CrawlOrder(workspace, parse_config(""), Collection(**QUICK), (f"{origin}/", f"{origin}/lonely/seeded.html"), index=False))
         yield workspace, origin, planted

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from lycosa.core.config import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.graph.site import site_name
 from lycosa.monitor.links import FoundLink, links_between
+from lycosa.monitor.site_listed import Archive
 from lycosa.monitor.site_report import SiteReport, Thresholds, site_report
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -17,15 +19,16 @@ _ATTEMPTS = 3
 _Answer = TypeVar("_Answer")
 
 
-def report_of(root: str, site: str, thresholds: Thresholds | None = None) -> SiteReport:
-    """The report of a site, named as people type it.
+def report_of(root: str, site: str, thresholds: Thresholds | None = None, config: Config | None = None) -> SiteReport:
+    """The report of a site, named as people type it. `config` bounds what is unpacked of archived sitemaps.
 
     Raises:
         UsageError: it names no host, or one of which nothing is known.
         WorkError: the tables' files went away again and again.
     """
     name = site_name(site)
-    report = read_live(root, lambda tables: site_report(tables, name, thresholds))
+    archive = Archive(Workspace.open(root).path, (config or Config()).fetch.max_decoded)
+    report = read_live(root, lambda tables: site_report(tables, name, archive, thresholds))
     if not report.urls:
         raise UsageError(f"nothing is known of {report.site}; `lycosa status --by host` lists the hosts that are")
     return report

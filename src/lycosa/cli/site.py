@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
 from lycosa.core.units import parse_duration_ms, parse_size
 
 
@@ -19,6 +19,7 @@ def command(
     csv: Annotated[str, typer.Option("--csv", metavar="DIR", help="Write each list as a CSV file into this folder.")] = "",
     svg: Annotated[str, typer.Option("--svg", metavar="FILE", help="Draw the structure into this file.")] = "",
     workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Tell what is known of a site: structure, broken links, orphans, chains, duplicates and more."""
@@ -29,7 +30,8 @@ def command(
     from lycosa.monitor.site_text import site_text
 
     limits = Thresholds(parse_duration_ms(slow), parse_size(heavy))
-    report = report_of(workspace_root(context, workspace), host, limits)
+    root = workspace_root(context, workspace)
+    report = report_of(root, host, limits, load_config(context, root, overrides))
     if csv:
         from lycosa.monitor.site_csv import write_csv
 

@@ -14,6 +14,7 @@ from lycosa.graph.site import SiteFacts, SiteName, depths, site_facts
 from lycosa.graph.site_chains import Chain, chains
 from lycosa.graph.site_tree import Folder, tree
 from lycosa.monitor.site_links import BrokenLink, MixedContent, broken_links, mixed_content
+from lycosa.monitor.site_listed import Archive, Listed, listed_urls
 from lycosa.monitor.site_pages import Duplicates, Unanswered, duplicates, unanswered
 from lycosa.store.live import LiveTables
 
@@ -94,8 +95,8 @@ class SiteReport:
     page_list: list[PageLine]
 
 
-def site_report(tables: LiveTables, name: SiteName, thresholds: Thresholds | None = None) -> SiteReport:
-    """Look a site through.
+def site_report(tables: LiveTables, name: SiteName, archive: Archive, thresholds: Thresholds | None = None) -> SiteReport:
+    """Look a site through. Of the archive only its sitemaps are read.
 
     Raises:
         FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
@@ -119,7 +120,7 @@ def site_report(tables: LiveTables, name: SiteName, thresholds: Thresholds | Non
         languages=dict(language.iter_rows()),
         tree=tree(nodes),
         broken=broken_links(tables, facts),
-        orphans=_orphans(tables, name, nodes),
+        orphans=_orphans(tables, listed_urls(tables, name, archive), nodes),
         chains=chains(facts),
         duplicates=duplicates(pages),
         untitled=_lines(pages.filter(is_html & (pl.col("title").str.strip_chars() == ""))),
@@ -153,13 +154,21 @@ def _counted(facts: SiteFacts) -> pl.DataFrame:
     )
 
 
-def _orphans(tables: LiveTables, name: SiteName, nodes: pl.DataFrame) -> list[Orphan]:
-    """What redirects or is broken is told elsewhere; what was never fetched may be an orphan too."""
-    lists = tables.scan("urls").filter(pl.col("operation").is_in(["sitemap", "feed"])).select(referrer="url").unique().collect()
+def _orphans(tables: LiveTables, listed: Listed, nodes: pl.DataFrame) -> list[Orphan]:
+    """What redirects or is broken is told elsewhere; what was never fetched may be an orphan too.
+
+    Of feeds, and of sitemaps that cannot be read, it counts whether they named the URL first.
+    """
+    lists = tables.scan("urls").filter(pl.col("operation").is_in(["sitemap", "feed"])).select("url").unique().collect()["url"]
+    unread = set(lists) - listed.sitemaps
     nothing = (pl.col("in_links") == 0) & (pl.col("in_links_elsewhere") == 0) & ~pl.col("is_home")
     plain = (pl.col("redirect_to").fill_null("") == "") & (pl.col("verdict") == "") & pl.col("state").is_in(["visited", "known"])
-    rows = nodes.filter(nothing & plain).join(lists, on="referrer", how="semi", maintain_order="left")
-    return [Orphan(*row) for row in rows.select("url", "referrer", "state").iter_rows()]
+    found = []
+    for url, referrer, state in nodes.filter(nothing & plain).select("url", "referrer", "state").iter_rows():
+        by = listed.by_url.get(url) or (referrer if referrer in unread else "")
+        if by:
+            found.append(Orphan(url, by, state))
+    return found
 
 
 def _lines(rows: pl.DataFrame) -> list[PageLine]:
