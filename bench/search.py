@@ -27,6 +27,7 @@ import polars as pl
 from bench.measure import append_results, quantile, table
 from lycosa.core.config import IndexSettings
 from lycosa.core.records import Page, Visit
+from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
 from lycosa.search.engine import Searcher, SearchRequest
@@ -202,6 +203,20 @@ def analysis_ms(samples: list[Sample]) -> dict[str, float]:
     return {name: seconds * 1e7 / max(1, characters) for name, (seconds, characters) in spent.items()}
 
 
+def shares(root: str) -> tuple[int, dict[str, float]]:
+    """Bytes of the pages' text (UTF-8), and what each kind of tantivy's files takes of them: `store` (texts for snippets), `pos`
+    (positions), `idx` (postings), `term` and so on."""
+    workspace = Workspace.open(root)
+    text = 0
+    for file in workspace.state().files["pages"]:
+        text += int(pl.read_parquet(workspace.path(file.path), columns=["text"])["text"].str.len_bytes().sum())
+    generation = newest(workspace.storage)
+    sizes: dict[str, int] = {}
+    for path in generation.path.iterdir() if generation is not None else ():
+        sizes[path.suffix[1:]] = sizes.get(path.suffix[1:], 0) + path.stat().st_size
+    return text, {kind: size / max(1, text) for kind, size in sorted(sizes.items(), key=lambda item: -item[1])}
+
+
 def _row(name: str, indexing_s: float, wall_ms: list[float], cpu_ms: list[float]) -> tuple[str, ...]:
     figures = (indexing_s * 1000, quantile(wall_ms, 0.5), quantile(wall_ms, 0.95), sum(cpu_ms) / len(cpu_ms), quantile(cpu_ms, 0.95))
     return (name, *(f"{figure:.2f}" for figure in figures))
@@ -241,6 +256,9 @@ def main() -> None:
         body += f"\n\n{pages} pages, {len(asked)} queries, {HITS} snippets each; CPU p95 ours / FTS5: {ratio:.2f}"
         body += f"; peak memory {peak / 1000:.0f} MB (before indexing {before / 1000:.0f} MB)"
         body += f"; known item, mean reciprocal rank: by title {ranks['title']:.3f}, by six words of a sentence {ranks['text']:.3f}"
+        text, parts = shares(root)
+        body += f"\n\nThe index takes {sum(parts.values()):.3f} of {text / 1e6:.1f} MB of text: "
+        body += ", ".join(f"{kind} {share:.3f}" for kind, share in parts.items() if share >= 0.001)
         body += "\n\nAnalysis in Python, CPU ms for 10,000 characters: "
         body += ", ".join(f"{name} {cost:.2f}" for name, cost in sorted(analysis_ms(samples).items()))
         print(body)
