@@ -28,6 +28,8 @@ MOST_HOPS = 20  # of redirects that are followed; what goes on is told as a chai
 _NO_ROWS = [kind.value for kind in KINDS_WITHOUT_ROWS if kind is not VisitKind.REQUISITE]
 _OURS = [FetchError.ADDRESS_REFUSED.value, FetchError.INTERRUPTED.value, FetchError.UNSUPPORTED_SCHEME.value]
 _KINDS = pl.Enum([kind.value for kind in LinkKind])
+_SLICE = 200_000  # links whose places are looked for together
+_ODD = np.uint64(0x9E37_79B9_7F4A_7C15)  # makes one number of two hashes; 64 bits, so two pairs are as good as never taken for one
 _ANSWER = {"hash": pl.UInt64(), "url": pl.String(), "verdict": pl.String(), "redirect_to": pl.String()}
 
 
@@ -210,16 +212,20 @@ def _fetched(tables: LiveTables, wanted: pl.DataFrame) -> pl.DataFrame:
 
 
 def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, redirects: Redirects) -> SiteLinks:
+    """What leads from elsewhere to elsewhere is none of the site's; of what is elsewhere, each URL counts once."""
     lookup = Lookup(nodes["hash"].to_numpy())
-    followed = links.filter(pl.col("kind").cast(pl.String).is_in(NAVIGATED))
-    source = lookup.find(followed["source"].to_numpy())
-    ends = redirects.ends(followed["target"].to_numpy())
-    target = lookup.find(ends)
-    pairs = pl.DataFrame({"source": source, "target": target, "end": ends, "from": followed["source"]})
-    # What leads from elsewhere to elsewhere is none of ours; of what is elsewhere, each URL counts once.
-    mine = pairs.filter(((pl.col("source") >= 0) | (pl.col("target") >= 0)) & (pl.col("source") != pl.col("target")))
-    distinct = mine.unique(["from", "end"])
-    return SiteLinks(distinct["source"].to_numpy(), distinct["target"].to_numpy())
+    followed = links.filter(pl.col("kind").is_in(pl.Series(NAVIGATED, dtype=_KINDS))).select("source", "target")
+    sources, targets, pairs = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.uint64)]
+    for part in followed.iter_slices(_SLICE):
+        from_hash: Keys = part["source"].to_numpy()
+        ends = redirects.ends(part["target"].to_numpy())
+        source, target = lookup.find(from_hash), lookup.find(ends)
+        mine = ((source >= 0) | (target >= 0)) & (source != target)
+        sources.append(source[mine].astype(np.int32))
+        targets.append(target[mine].astype(np.int32))
+        pairs.append((from_hash * _ODD + ends)[mine])
+    _, first = np.unique(np.concatenate(pairs), return_index=True)
+    return SiteLinks(np.concatenate(sources)[first].astype(np.int64), np.concatenate(targets)[first].astype(np.int64))
 
 
 def depths(count: int, links: SiteLinks, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
