@@ -103,6 +103,38 @@ def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
         assert sorted(hits(corpus, "spider").values()) == [0, 0, 1]
 
 
+def test_a_notice_that_all_pages_have_makes_no_copies(tmp_path: Path) -> None:
+    """Tables of contents whose main text is taken to be the site's notice, and short articles beside the same long menu."""
+    notice = "this site is kept by volunteers who ask for gifts so that it may stay as it is for everybody who reads it " * 2
+    menu = " ".join(f"menu entry {number} leads somewhere" for number in range(60))
+    one, other = (" ".join(f"{word} chapter {number} tells more" for number in range(40)) for word in ("spiders", "moths"))
+    pages = [
+        ("contents", notice, f"{one} {notice}"),
+        ("index", notice, f"{other} {notice}"),
+        ("a", one[:300], f"{menu} {one[:300]}"),
+        ("b", other[:300], f"{menu} {other[:300]}"),
+        ("a-again", one[:300], f"{menu} {one[:300]} printed"),
+    ]
+    corpus = Corpus(str(tmp_path / "workspace"))
+    corpus.commit(
+        (f"http://h.test/{name}", Page(main_text=main, text=text, language="en", text_digest=text_digest(text)))
+        for name, main, text in pages
+    )
+    make_generation(corpus.workspace)
+    assert same_group(corpus) == [{"a", "a-again"}]
+
+
+def same_group(corpus: Corpus) -> list[set[str]]:
+    news = link_news(corpus.workspace, range(corpus.workspace.partitions))
+    assert news is not None
+    urls = dict(LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows())
+    found: dict[int, set[str]] = {}
+    for url_key, group in news.pages.select("url_key", "group").iter_rows():
+        if group:
+            found.setdefault(group, set()).add(urls[url_key].rpartition("/")[2])
+    return list(found.values())
+
+
 def test_the_page_that_others_name_stands_for_the_group(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(

@@ -23,6 +23,7 @@ WORDS, CHARACTERS = 3, 5  # in a shingle
 LEAST = 16  # shingles of a text that is looked at: shorter ones are alike by chance, as notices are
 SKETCH = 1024  # hashes kept of a text: at .8 an estimate's standard deviation is .0125; 4 KB on disk
 BANDS, ROWS = 16, 5  # of 10,000 pairs with a similarity of .8 all but 17 meet in a band, 4,000 of those with .5
+MOST_TIMES = 16  # that a part is weighed
 NEIGHBOURS = 8  # in a band that each text is compared with, besides the band's first: bands of thousands are templates
 
 _COMBINE: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -41,6 +42,13 @@ def shingles(tokens: Tokens, width: int) -> Hashes:
     for place in range(width):
         mixed = mixed * _COMBINE + _mix(tokens[place : place + count])
     return np.unique((_mix(mixed) >> np.uint64(32)).astype(np.uint32))
+
+
+def weighed(part: Hashes, whole: Hashes) -> Hashes:
+    """A set in which a small part counts about as much as the whole that it is of: two of them are near only if both are."""
+    times = min(whole.size // part.size, MOST_TIMES) if part.size else 0
+    copies = [_mix(part.astype(np.uint64) | np.uint64(time + 1 << 32)) >> np.uint64(32) for time in range(times)]
+    return np.unique(np.concatenate([whole, *(copy.astype(np.uint32) for copy in copies)]))
 
 
 def band_hashes(hashes: Hashes) -> Tokens:

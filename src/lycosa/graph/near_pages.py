@@ -1,12 +1,14 @@
 """Which pages say the same, or nearly: groups of them, and the page that stands for each group.
 
 Pages with the same digest are one text. Texts that are near each other are found by `lycosa.graph.near`: by characters in languages that
-are written without spaces, by words elsewhere. For a group stands the page that most others name as their canonical one, then the one that
-links speak for most, then that with the shortest URL, then the oldest.
+are written without spaces, by words elsewhere. The main text counts; where it is a small part of what is visible (of a table of contents it
+may be a notice that all pages of the site have), all that is visible counts as much. For a group stands the page that most others name as
+their canonical one, then the one that links speak for most, then that with the shortest URL, then the oldest.
 """
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lycosa.graph.near import CHARACTERS, LEAST, WORDS, Sketches, Tokens, shingles, stars
+from lycosa.graph.near import CHARACTERS, LEAST, WORDS, Sketches, Tokens, shingles, stars, weighed
 from lycosa.store.live import LiveTables
 
 GROUPS = {
@@ -27,6 +29,8 @@ GROUPS = {
 SPACELESS = frozenset({"zh", "ja", "lo", "my", "bo", "th", "km"})
 _READ = ("url_key", "url", "fetched_at", "canonical", "language", "may_index", "text_digest", "main_text", "text")
 _FRAME_BYTES = 4 * 2**20
+_NO_LETTER = re.compile(r"\W+")
+_SMALL = 3  # a main text is small if so many of it are no more than all that is visible
 _ROWS = 200  # pages whose words are in memory together
 
 
@@ -55,8 +59,10 @@ def near_groups(tables: LiveTables, priors: pl.DataFrame, copies: pl.Series, fol
                 pl.col("may_index") & (pl.col("text_digest") != 0) & (pl.col("text") != "") & ~pl.col("url_key").is_in(copies.implode())
             )
             facts.append(_facts(used))
-            for digest, tokens, width in _texts(used, seen):
-                found = shingles(tokens, width)
+            for digest, width, body, whole in _texts(used, seen):
+                found = shingles(body, width)
+                if whole.size:
+                    found = weighed(found, shingles(whole, width))
                 if found.size >= LEAST:
                     sketches.add(found)
                     sketched.append(digest)
@@ -100,22 +106,35 @@ def _in_order(pages: pl.DataFrame, priors: pl.DataFrame) -> pl.DataFrame:
     return ordered.with_row_index("order").select("url_key", "text", pl.col("order").cast(pl.Int64))
 
 
-def _texts(frame: pl.DataFrame, seen: set[int]) -> Iterator[tuple[int, Tokens, int]]:
-    """(digest, tokens, tokens in a shingle) of each text that was not seen yet."""
+def _texts(frame: pl.DataFrame, seen: set[int]) -> Iterator[tuple[int, int, Tokens, Tokens]]:
+    """(digest, tokens in a shingle, those of the main text, those of all that is visible) of each text that was not seen yet. The last is
+    empty where the main text says enough."""
     digests = frame["text_digest"].to_list()
     places = {digest: place for place, digest in enumerate(digests) if digest not in seen}
     seen.update(places)
     fresh = frame[sorted(places.values())]
     body = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(pl.col("text")).str.to_lowercase()
-    texts = fresh.select("text_digest", body=body, spaceless=pl.col("language").is_in(list(SPACELESS)))
+    small = pl.col("main_text").str.len_bytes().is_between(1, pl.col("text").str.len_bytes() // _SMALL)
+    whole = pl.when(small).then(pl.col("text").str.to_lowercase()).otherwise(pl.lit(""))
+    texts = fresh.select("text_digest", body=body, whole=whole, spaceless=pl.col("language").is_in(list(SPACELESS)))
     for part in texts.filter(~pl.col("spaceless")).iter_slices(_ROWS):
-        words = part.select("text_digest", word=pl.col("body").str.extract_all(r"\w+"))
-        lengths = words["word"].list.len().to_list()
-        tokens = words["word"].explode().drop_nulls().hash().to_numpy()
-        start = 0
-        for digest, length in zip(words["text_digest"], lengths, strict=True):
-            yield digest, tokens[start : start + length], WORDS
-            start += length
-    written = texts.filter(pl.col("spaceless")).with_columns(pl.col("body").str.replace_all(r"\W+", ""))
-    for digest, text, _ in written.iter_rows():
-        yield digest, np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.uint64), CHARACTERS
+        bodies, wholes = _words(part["body"]), _words(part["whole"])
+        for digest in part["text_digest"]:
+            yield digest, WORDS, next(bodies), next(wholes)
+    for digest, one, other in texts.filter(pl.col("spaceless")).select("text_digest", "body", "whole").iter_rows():
+        yield digest, CHARACTERS, _characters(one), _characters(other)
+
+
+def _words(texts: pl.Series) -> Iterator[Tokens]:
+    """Of each text the hashes of its words."""
+    words = texts.str.extract_all(r"\w+")
+    hashes = words.explode().drop_nulls().hash().to_numpy()
+    start = 0
+    for length in words.list.len():
+        yield hashes[start : start + length]
+        start += length
+
+
+def _characters(text: str) -> Tokens:
+    """Letters and digits."""
+    return np.frombuffer(_NO_LETTER.sub("", text).encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
