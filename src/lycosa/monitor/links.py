@@ -54,6 +54,8 @@ def links_between(
     found = rows.select(*_COLUMNS, "position", hash=pl.col("target").hash())
     if broken:
         judged = judged.filter(pl.col("answer") != "")
+        # A filter goes down to the files, a join does not: only these links are ever in memory.
+        found = found.filter(pl.col("target").hash().is_in(judged["hash"].implode()))
         found = found.join(_dead(tables), on="source", how="anti")
     moved = pl.when(pl.col("end_hash") == pl.col("hash")).then(pl.lit("")).otherwise(pl.col("end").fill_null(""))
     listed = found.join(judged.lazy(), on="hash", how="inner" if broken else "left").sort("source", "position")

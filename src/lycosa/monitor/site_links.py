@@ -49,6 +49,8 @@ def broken_links(tables: LiveTables, facts: SiteFacts) -> list[BrokenLink]:
     # A page that is gone keeps its last links; nobody reads them any more.
     dead = facts.nodes.filter((pl.col("verdict") != "") | ~pl.col("is_page")).select(source="url")
     links = tables.scan("links").filter(facts.name.is_here & facts.name.holds("source") & (pl.col("kind") != LinkKind.REDIRECT.value))
+    # A filter goes down to the files, a join does not: only these links are ever in memory.
+    links = links.filter(pl.col("target").hash().is_in(broken["hash"].implode()))
     held = links.select(*_LINK, hash=pl.col("target").hash()).join(broken.lazy(), on="hash").join(dead.lazy(), on="source", how="anti")
     end = pl.when(pl.col("end") == pl.col("hash")).then(pl.lit("")).otherwise(pl.col("end_url"))
     rows = (
