@@ -36,7 +36,7 @@ from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.indexer import Indexer
-from lycosa.index.schema import IndexedPage
+from lycosa.index.schema import IndexedPage, analysis_versions
 from lycosa.index.shards import newest_of_all
 from lycosa.search.across import LanguageSearch, answer_across, merged
 from lycosa.search.across_tables import OpenTables
@@ -91,7 +91,7 @@ def indexed(texts: Iterable[tuple[str, str, str]]) -> Iterator[OpenIndex]:
             builder.put(IndexedPage(url, "sib.test", number, ["sib"], "", "", [], text, "", language, number))
         builder.commit()
         documents, languages, collections = builder.counts()
-        info = GenerationInfo(1, 0, "", documents, {}, languages, collections, "")
+        info = GenerationInfo(1, 0, "", documents, analysis_versions(), languages, collections, "")
         built = builder.link()
         builder.close()
         yield OpenIndex([generations.publish(folder, built, info)])

@@ -46,7 +46,8 @@ def test_threads_of_polars_are_seen_by_their_names() -> None:
     polars = pytest.importorskip("polars")
     threads = NativeThreads(os.getpid())
     numbers, until = polars.DataFrame({"n": range(1_000_000)}), time.monotonic() + 20
-    while not threads.by_room() and time.monotonic() < until:
+    name = "store, index (polars' threads)"
+    while name not in threads.by_room() and time.monotonic() < until:
         numbers.lazy().select(polars.col("n").shuffle().sort().sum()).collect()
         threads.look()
-    assert list(threads.by_room()) == ["store, index (polars' threads)"]
+    assert name in threads.by_room()

@@ -30,6 +30,7 @@ from lycosa.page.sitemap_parts import (
 from lycosa.page.sitemap_xml import SitemapReader
 from lycosa.page.xml_events import FAULT_ENTITIES, read_events
 from lycosa.url.normalise import MAX_LENGTH, LinkResolver
+from lycosa.url.schemes import WEB
 from lycosa.url.scope import hostname
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -74,12 +75,14 @@ def read_sitemap(payload: bytes, base_url: str, *, limit: int = MAX_URLS, max_by
 
 
 def speaks_for(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bool:
-    """Whether a sitemap may name a URL: one of its own host, or of a host whose robots.txt names the sitemap.
+    """Whether a sitemap may name a URL: one of the web, of its own host, or of a host whose robots.txt names the sitemap.
 
     Args:
         named_by: hostnames (as `lycosa.url.scope.hostname` writes them) whose robots.txt has a Sitemap line for this sitemap, or
             for the index that led to it.
     """
+    if not url.startswith(WEB):
+        return False
     try:
         host = hostname(url)
         return host == hostname(sitemap_url) or host in named_by
