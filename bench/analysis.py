@@ -1,6 +1,6 @@
 """Tokens per CPU-second of each language's analyzer, beside plain ICU and plain tantivy in the same rounds.
 
-    python -m bench.analysis [--megabytes 1] [--rounds 3] [--check] [--json FILE]
+    python -m bench.analysis [--megabytes 1] [--rounds 3] [--korean kiwi] [--check] [--json FILE]
 
 A token is a word of ICU's that holds a letter or digit (a character or syllable that an analyzer adds is not counted), so all columns
 count the same things. The texts are SIB-200 and the Declaration of Human Rights, in documents of about 4 KB, in turn until there are
@@ -29,7 +29,7 @@ import tantivy
 from icu4py.breakers import WordBreaker
 
 from bench.measure import load_average, machine, table
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
 from lycosa.text.identify import LANGUAGES
 
 DATA = Path(os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -71,7 +71,7 @@ def seconds(work: Callable[[str], object], texts: Sequence[str]) -> float:
     return time.process_time() - started
 
 
-def measure(language: str, limit: int, rounds: int) -> dict[str, float]:
+def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[str, float]:
     """Tokens per CPU-second by what makes them."""
     texts, once = documents(language, limit)
     words, new_words = words_in(language, texts), words_in(language, texts[:once])
@@ -81,7 +81,8 @@ def measure(language: str, limit: int, rounds: int) -> dict[str, float]:
         .filter(tantivy.Filter.ascii_fold())
         .build()
     )
-    analyzer = analyzer_for(language)
+    analyzer = analysis.of(language)
+    analyzer.terms("가")  # what is loaded at the first word is not the words'
     # A native analyzer's own work is done by tantivy's indexing threads; asked from Python it also makes the strings.
     ours: Callable[[str], object] = analyzer.terms if analyzer.native else analyzer.joined
     found: dict[str, list[float]] = {"ours": [], "tantivy": [], "icu": []}
@@ -100,10 +101,12 @@ def main() -> int:
     parser.add_argument("--languages", nargs="*", default=sorted(LANGUAGES))
     parser.add_argument("--check", action="store_true", help="fail below the floors of bench/floors.toml")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--korean", choices=[BIGRAMS, KIWI], default=BIGRAMS)
     arguments = parser.parse_args()
-    results = {language: measure(language, int(arguments.megabytes * 1e6), arguments.rounds) for language in arguments.languages}
+    analysis = Analysis((arguments.korean,))
+    results = {language: measure(language, int(arguments.megabytes * 1e6), arguments.rounds, analysis) for language in arguments.languages}
     names = ("ours", "new_words", "tantivy", "icu")
-    rows = [[language, analyzer_for(language).name, *(f"{found[name] / 1e6:.2f}" for name in names)] for language, found in results.items()]
+    rows = [[language, analysis.of(language).name, *(f"{found[name] / 1e6:.2f}" for name in names)] for language, found in results.items()]
     print(table(["language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU"], rows))
     print(f"million tokens per CPU-second, {arguments.megabytes} MB a language; {machine()}, load {load_average()}")
     spaced = [found["ours"] / 1e6 for language, found in results.items() if language in SPACED]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from lycosa.app.reference import PAGES
 from lycosa.cli.main import COMMANDS, app
@@ -32,15 +31,16 @@ def test_every_option_of_a_command_that_docs_name_exists() -> None:
     sections = re.split(r"^## ", text, flags=re.M)[1:]
     for section in sections:
         title, _, body = section.partition("\n")
-        names = re.findall(r"lycosa (export \w+|\w+)", title)
+        names = re.findall(r"lycosa (export \w+|watch \w+|uptime \w+|\w+)", title)
         known = "".join(map(_help, names))
         for option in set(re.findall(r"--[a-z][a-z-]+", body)):
             assert option in known, f"docs/commands.md names {option} for {title}"
 
 
 def _help(name: str) -> str:
-    result = subprocess.run([sys.executable, "-m", "lycosa.cli.main", *name.split(), "--help"], capture_output=True, text=True, check=True)
-    return result.stdout
+    result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "110"})
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def test_every_documented_setting_default_is_one_that_the_schema_takes() -> None:

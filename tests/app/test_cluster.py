@@ -116,6 +116,7 @@ def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
     check(tmp_path / "three")
 
 
+@pytest.mark.prove  # how budgets are shared out is tested by tests/crawl/test_coordinator.py too
 def test_a_page_budget_holds_over_all_workers_and_the_next_call_goes_on(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.42", 4, 10) as web:

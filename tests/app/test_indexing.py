@@ -10,6 +10,7 @@ from lycosa.core.clock import SystemClock
 from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import generation as generations
+from lycosa.index import suggest_file
 from lycosa.index.shards import current_generation
 from tests.index.corpus import Corpus, page
 
@@ -43,6 +44,21 @@ def test_a_long_crawl_is_found_while_it_goes_on(corpus: Corpus) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     follows.close()
+
+
+def test_suggestions_are_made_once_at_the_end_of_a_short_crawl(corpus: Corpus) -> None:
+    follows = follower(corpus, "20ms")
+    follows.committed(corpus.commit([("http://a.test/", page("A page of a crawl that is over soon."))]))
+    deadline = time.monotonic() + 60
+    while (found := generations.newest(corpus.root)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert suggest_file.find(found.path) is None
+    follows.finish()
+    follows.close()
+    last = generations.newest(corpus.root)
+    assert last is not None
+    assert suggest_file.find(last.path) is not None
 
 
 def test_an_error_is_kept_and_raised_at_the_end(corpus: Corpus) -> None:

@@ -71,7 +71,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ran
         yield web, server
 
 
-@pytest.mark.parametrize("strategy", ["breadth-first", "depth-first"])
+@pytest.mark.parametrize("strategy", ["breadth-first", pytest.param("depth-first", marks=pytest.mark.prove)])
 def test_exactly_what_lies_within_the_depth(served: tuple[RandomWeb, Nginx], tmp_path: Path, strategy: str) -> None:
     web, server = served
     chance = random.Random(len(strategy))

@@ -87,7 +87,7 @@ def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
     assert len(found) < len(ANSWERS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_no_bytes_raise_anything_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     content = bytearray(data.draw(st.sampled_from(WHOLE)))

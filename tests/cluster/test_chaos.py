@@ -31,6 +31,7 @@ def troubled(begun: int, ended: int = 0) -> tuple[int, int]:
     return begun - LOST_MS, max(begun, ended) + HOLD_MS + BUSY_MS
 
 
+@pytest.mark.prove
 def test_processes_of_a_machine_die(tmp_path: Path) -> None:
     """Engine local, three workers: one is killed, one is cut off for longer than its partitions are kept for it, the coordinator dies."""
     troubles = []

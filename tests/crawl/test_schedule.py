@@ -201,7 +201,8 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(serv
     assert statuses == {"127.0.3.1": 304, "127.0.3.2": 304, "127.0.3.3": 200}
     assert len(first.rows("pages")) == len(second.rows("pages")) == second.count("pages") == 3
     visits = pl.DataFrame(second.rows("visits")).filter(pl.col("kind") == "page").sort("fetched_at")
-    assert visits["changed"].to_list() == [True] * 3 + [False] * 3
+    assert visits["changed"].to_list()[:6] == [True] * 3 + [False] * 3
+    assert not any(visits["changed"].to_list()[6:]), "a slow machine may look a second time, and finds no more"
     records = defaultdict(list)
     for warc in sorted(second.root.rglob("*.warc.gz")):
         with warc.open("rb") as file:
@@ -210,7 +211,7 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(serv
                 if uri in hosts:
                     records[uri, record.rec_type].append((fields, record.http_headers, record.content_stream().read()))
     for number, uri in enumerate(hosts):
-        (response,), (revisit,) = records[uri, "response"], records[uri, "revisit"]
+        (response,), (revisit, *_) = records[uri, "response"], records[uri, "revisit"]
         assert revisit[0].get_header("WARC-Refers-To") == response[0].get_header("WARC-Record-ID")
         assert revisit[0].get_header("WARC-Payload-Digest") == response[0].get_header("WARC-Payload-Digest")
         assert revisit[2] == b""

@@ -163,6 +163,14 @@ def test_idle_workers_do_not_make_each_other_commit(tmp_path: Path) -> None:
         assert many.workspace().state().head == head
 
 
+def test_nobody_commits_between_two_fetches_from_a_host(tmp_path: Path) -> None:
+    """Where each worker has few hosts, nothing is due most of the time: a WARC for each page would be the end of a workspace."""
+    with crew(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=240)) as many:
+        many.share(["a", "b", "c"])
+        many.run()
+        assert many.table("pages").height > 5 * many.workspace().state().head
+
+
 def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_path: Path) -> None:
     with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=400.0)) as many:
         lease = Lease(many.clock, 20_000)

@@ -32,7 +32,7 @@ def cpu_of_children_s() -> float:
 
 
 def crawl(web: ServedSites, workspace: Path, *engine: str, environment: dict[str, str] | None = None) -> tuple[int, float, float]:
-    """Pages, CPU-seconds of the command and its children, CPU-seconds of the workers as they say themselves."""
+    """Pages, CPU-seconds of the command and its children, CPU-seconds of the coordinator and its workers as they say themselves."""
     before = cpu_of_children_s()
     command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), "crawl"]
     command += [seed for site in web.sites for seed in site_seeds(site, f"http://{site.address}:{web.server.port}")]
@@ -41,8 +41,10 @@ def crawl(web: ServedSites, workspace: Path, *engine: str, environment: dict[str
     own = cpu_of_children_s() - before
     document = json.loads(called.stdout)
     assert document["ended"] == "finished"
-    workers = json.loads((workspace / "run" / "cluster.json").read_text())["workers"] if engine else []
-    return document["pages"], own, sum(each["progress"]["cpu_s"] for each in workers)
+    if not engine:
+        return document["pages"], own, 0.0
+    cluster = json.loads((workspace / "run" / "cluster.json").read_text())
+    return document["pages"], own, cluster["cpu_s"] + sum(each["progress"]["cpu_s"] for each in cluster["workers"])
 
 
 def copies(sites: tuple[Site, ...], number: int) -> tuple[Site, ...]:

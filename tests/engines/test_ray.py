@@ -92,24 +92,23 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_node_needs_nothing_but_python_and_ray(cluster: RayCluster, bare_python: str, tmp_path: Path) -> None:
     joins = NODE.format(address=cluster.address) + "\nimport sys, time\nsys.stdout.flush()\ntime.sleep(3600)\n"
     environment = {**os.environ, **cluster.environment, "XDG_CACHE_HOME": str(tmp_path)}
-    node = subprocess.Popen([bare_python, "-c", joins], stdout=subprocess.PIPE, text=True, env=environment)
-    try:
-        assert node.stdout is not None
-        assert node.stdout.readline() == "joined\n"
-        with cluster.engine() as engine:
-            ours = {str(each.node_id) for each in cluster.nodes}
-            (bare,) = [each.name for each in engine.nodes() if each.name not in ours]
-            title = engine.start("title", things.Title, node=bare)
-            found, where = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
-            assert found == "The dormouse"
-            assert "py_modules" in where  # our code came with the job
-            title.kill()
-            again = engine.start("title", things.Title, node=bare)
-            assert again.ask("of", b"<title>Again</title>", timeout_s=LIMIT_S)[0] == "Again"
-        assert list(tmp_path.glob("lycosa/packages/*/selectolax"))
-    finally:
-        node.terminate()
-        node.wait(LIMIT_S)
+    with subprocess.Popen([bare_python, "-c", joins], stdout=subprocess.PIPE, text=True, env=environment) as node:
+        try:
+            assert node.stdout is not None
+            assert node.stdout.readline() == "joined\n"
+            with cluster.engine() as engine:
+                ours = {str(each.node_id) for each in cluster.nodes}
+                (bare,) = [each.name for each in engine.nodes() if each.name not in ours]
+                title = engine.start("title", things.Title, node=bare)
+                found, where = title.ask("of", b"<title>The dormouse</title>", timeout_s=600)
+                assert found == "The dormouse"
+                assert "py_modules" in where  # our code came with the job
+                title.kill()
+                again = engine.start("title", things.Title, node=bare)
+                assert again.ask("of", b"<title>Again</title>", timeout_s=LIMIT_S)[0] == "Again"
+            assert list(tmp_path.glob("lycosa/packages/*/selectolax"))
+        finally:
+            node.terminate()
 
 
 def test_a_cluster_of_one_machine_listens_on_loopback_alone_and_dies_with_its_driver() -> None:

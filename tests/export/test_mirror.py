@@ -22,6 +22,7 @@ from lycosa.export.mirror_names import Named, file_names
 from lycosa.export.mirror_rewrite import rewrite_css, rewrite_html
 from lycosa.page import style
 from lycosa.store.workspace import Workspace
+from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
 from tests.servers.system import require_program
 
@@ -126,6 +127,24 @@ def test_every_requisite_is_there(mirror: MirrorReport) -> None:
     assert "img/body.png" in (home / "css/a.css").read_text()
     assert 'url("../font/x.woff2")' in (home / "css/b.css").read_text()
     assert (home / "img/a.png").read_bytes() == PNG
+
+
+def test_a_directory_of_an_ftp_server_is_a_page(tmp_path: Path) -> None:
+    root, workspace = tmp_path / "root", str(tmp_path / "w")
+    for name in ("one.txt", "sub folder/two & more.txt", "sub folder/deeper/three.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"The words of {name}.\n", encoding="utf-8")
+    with ftp(root, tmp_path / "ftp.log") as port:
+        collection = Collection.model_validate({**QUICK, "seeds": [f"ftp://127.0.0.1:{port}/"]})
+        crawl(CrawlOrder(workspace, parse_config("", overrides=("crawl.patience=0",)), collection, index=False))
+    report = export_mirror(Workspace.open(workspace), "127.0.0.1", tmp_path / "copy")
+    assert report.start is not None
+    assert report.start.name == "index.html"
+    reached, wrong = broken(report.start)
+    assert (reached, wrong) == (report.files, [])
+    assert sorted(path.name for path in report.folder.rglob("*") if path.is_file()) == sorted(
+        ["index.html", "index.html", "index.html", "one.txt", "two & more.txt", "three.txt"]
+    )
 
 
 def test_links_lead_from_file_to_file(site: tuple[str, Workspace], mirror: MirrorReport) -> None:
@@ -240,7 +259,7 @@ def test_names_do_not_meet() -> None:
     assert not any(set('<>:"\\|?*%#').intersection(path) for path in paths)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=300), st.sampled_from(["utf-8", "shift_jis", "utf-16", "nonsense", "gb18030"]))
 def test_rewriting_takes_any_bytes(body: bytes, charset: str) -> None:
     for whole in (body, b"<a href='" + body, b"<style>" + body):

@@ -220,7 +220,7 @@ def test_a_bomb_costs_no_more_than_its_limit(coding: str, bomb: object) -> None:
 
 
 @given(st.sampled_from(sorted(CODINGS)), st.binary(max_size=400), st.integers(0, 100))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_body_raises_and_limits_hold(coding: str, noise: bytes, limit: int) -> None:
     assert len(CODINGS[coding](noise, limit).data) <= limit
     found = decode_body(exchange(noise, f"Content-Encoding: {coding}", "Transfer-Encoding: chunked"), limit)
@@ -228,7 +228,7 @@ def test_no_body_raises_and_limits_hold(coding: str, noise: bytes, limit: int) -
 
 
 @given(st.sampled_from(sorted(ENCODERS)), st.binary(max_size=2000), st.integers(0, 3000), st.integers(0, 2000), st.integers(0, 255))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damaged_bodies_never_raise(coding: str, data: bytes, limit: int, position: int, value: int) -> None:
     body = bytearray(ENCODERS[coding](data))
     body[position % len(body)] = value

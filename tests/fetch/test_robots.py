@@ -188,7 +188,7 @@ LINES = st.lists(
 
 
 @given(LINES, st.text("ab/", max_size=5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_verdict_is_protegos_and_the_line_agrees(lines: list[str], path: str) -> None:
     """Without other records between user agents, where protego differs from the RFC, and with exact tokens."""
     body = "\n".join(line for line in lines if not line.startswith(("Crawl", "junk")))
@@ -202,7 +202,7 @@ def test_the_verdict_is_protegos_and_the_line_agrees(lines: list[str], path: str
 
 
 @given(st.text(max_size=200), st.text(max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_text_raises(body: str, path: str) -> None:
     robots = Robots(f"User-agent: *\nDisallow: {body}\n{body}", AGENT)
     robots.allowed(f"{SITE}/{path}")

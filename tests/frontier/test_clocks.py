@@ -419,7 +419,7 @@ class Robot(RuleBasedStateMachine):
 
 
 TestRobot = Robot.TestCase
-TestRobot.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestRobot.settings = settings(max_examples=150, stateful_step_count=50)
 
 
 def test_workers_share_what_an_address_is_given() -> None:

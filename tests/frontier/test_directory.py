@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.frontier import directory as module
@@ -39,7 +39,6 @@ def directory(due: list[int | None], partition: int = 0) -> HostDirectory:
 
 
 @given(st.sets(KEYS, max_size=30), st.lists(KEYS, max_size=60), st.integers(1, 8))
-@settings(deadline=None)
 def test_a_host_keeps_its_slot_and_is_found_by_key(loaded: set[int], added: list[int], fold_at: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FOLD_AT", fold_at)
@@ -162,7 +161,6 @@ def test_neighbours_are_told_by_partition_first() -> None:
     st.sampled_from(Order),
     st.integers(1, 20),
 )
-@settings(deadline=None)
 def test_a_pick_is_the_most_urgent_ones(rows: list[tuple[int, int, int, bool]], limit: int, order: Order, block: int) -> None:
     hosts = directory([row[0] for row in rows])
     for slot, (_, seen, visited, active) in enumerate(rows):

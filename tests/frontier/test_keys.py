@@ -32,7 +32,7 @@ def array(values: list[int], kind: Any = np.uint64) -> Any:
     st.booleans(),
     st.integers(1, 20),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_it_is_a_dict(
     tmp_path_factory: pytest.TempPathFactory,
     batches: list[dict[int, int]],

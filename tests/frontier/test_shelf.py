@@ -74,7 +74,7 @@ def columns(frame: pl.DataFrame) -> tuple[Any, Any]:
     st.sampled_from([(1, 100_000), (4, 0), (1, 0)]),
     st.sampled_from([0, 3, 100]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_shelf_agrees_with_the_live_tables(
     tmp_path_factory: pytest.TempPathFactory,
     commits: list[list[tuple[Any, ...]]],

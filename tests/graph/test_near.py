@@ -6,11 +6,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from bench.near import measure, planted
 
 from lycosa.core.config import IndexSettings
-from lycosa.core.records import Page
+from lycosa.core.records import Alternate, Page
 from lycosa.graph.generation import link_news, make_generation
 from lycosa.graph.near import LEAST, SKETCH, Sketches, candidates, shingles, similarity, stars
 from lycosa.index.indexer import Indexer
@@ -151,3 +152,40 @@ def test_the_page_that_others_name_stands_for_the_group(tmp_path: Path) -> None:
     keys = dict(LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows())
     assert news.pages["canonical"].to_list() == [keys["http://a.test/the-story-itself"]] * 4
     assert news.pages["group"].n_unique() == 1
+
+
+def canonical_pages(corpus: Corpus) -> set[str]:
+    make_generation(corpus.workspace)
+    news = link_news(corpus.workspace, range(corpus.workspace.partitions))
+    assert news is not None
+    urls = dict(LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows())
+    grouped = news.pages.filter(pl.col("group") != 0)
+    assert grouped["group"].n_unique() == 1
+    return {urls[key] for key in grouped["canonical"]}
+
+
+@pytest.mark.parametrize(
+    ("english", "untranslated", "german"),
+    [
+        ("http://a.test/english/manual/story.html", "http://a.test/de/story.html", "http://a.test/de/x"),
+        ("http://a.test/manual/story.en.html", "http://a.test/story.de.html", "http://a.test/x.de.html"),
+        ("http://a.test/en/the/story/itself", "http://a.test/story", "http://a.test/x"),
+    ],
+)
+def test_a_page_in_the_language_that_it_says_stands_for_the_group(tmp_path: Path, english: str, untranslated: str, german: str) -> None:
+    """An English text under `/de/`, where it waits to be translated, stands for none, though its URL is the shortest."""
+    corpus = Corpus(str(tmp_path / "workspace"))
+    text = "Die Wolfspinne jagt in der Nacht und wartet nicht in einem Netz wie andere Spinnen."
+    corpus.commit([(untranslated, page(f"{STORY} one")), (english, page(f"{STORY} two")), (german, page(text))])
+    assert canonical_pages(corpus) == {english}
+
+
+def test_words_of_two_letters_are_no_languages(tmp_path: Path) -> None:
+    """`/is/` is no Icelandic where nobody writes it; what a page says of itself by hreflang counts."""
+    corpus = Corpus(str(tmp_path / "workspace"))
+    corpus.commit([("http://a.test/is/s", page(f"{STORY} one")), ("http://a.test/a/longer/one", page(f"{STORY} two"))])
+    assert canonical_pages(corpus) == {"http://a.test/is/s"}
+    said = page(f"{STORY} three")
+    said.alternates = [Alternate("en-GB", "http://a.test/the/longest/of/all"), Alternate("de", "http://a.test/de/x")]
+    corpus.commit([("http://a.test/the/longest/of/all", said)])
+    assert canonical_pages(corpus) == {"http://a.test/the/longest/of/all"}

@@ -12,7 +12,7 @@ from lycosa.graph.site import SiteLinks, depths, site_name
 from lycosa.graph.site_tree import tree
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(st.integers(-1, n - 1), st.integers(-1, n - 1))))))
 def test_depths_are_shortest_paths(given: tuple[int, list[tuple[int, int]]]) -> None:
     count, pairs = given

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lycosa.app.excluding import exclude_and_purge
+from lycosa.core.config import Config
 from lycosa.core.records import Alternate, Link
+from lycosa.graph import taught as taught_module
 from lycosa.graph.generation import make_generation, newest
 from lycosa.graph.parallel import find_parallel, place_of
 from lycosa.graph.taught import table_name
@@ -98,3 +102,83 @@ def test_without_translated_pages_nothing_is_learned(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     corpus.commit([("http://a.test/", page("One page in one language.", language="en"))])
     assert make_generation(corpus.workspace).translations == 0
+
+
+def _tables(corpus: Corpus) -> dict[str, bytes]:
+    found = newest(corpus.workspace)
+    assert found is not None
+    return {path.name: path.read_bytes() for path in found[1].glob("translations-*.sqlite")}
+
+
+def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Rank once more, and tell of which languages a table was learned anew."""
+    anew: list[str] = []
+    teach_one = taught_module._teach_one
+
+    def spy(*arguments: Any) -> Any:
+        anew.append(arguments[3])
+        return teach_one(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(taught_module, "_teach_one", spy)
+        make_generation(corpus.workspace)
+    return anew
+
+
+def test_what_did_not_change_is_not_learned_again(taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _learned(taught, monkeypatch) == ["de", "zh"]
+    first = _tables(taught)
+    assert _learned(taught, monkeypatch) == []
+    assert _tables(taught) == first
+    taught.commit([("http://a.test/de/0.html", page("Ein ganz anderer Text.", language="de"))])
+    assert _learned(taught, monkeypatch) == ["de"]
+    second = _tables(taught)
+    assert second["translations-en-zh.sqlite"] == first["translations-en-zh.sqlite"]
+    assert second["translations-en-de.sqlite"] != first["translations-en-de.sqlite"]
+    taught.commit([("http://a.test/en/0.html", page("Another text in the hub's language.", language="en"))])
+    assert _learned(taught, monkeypatch) == ["de", "zh"]  # it says no more that it has a Chinese fellow: a pair less
+
+
+def test_too_little_is_remembered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus.commit([("http://a.test/en/1", page("A page.", language="en")), ("http://a.test/de/1", page("Eine Seite.", language="de"))])
+    assert _learned(corpus, monkeypatch) == ["de"]
+    assert _learned(corpus, monkeypatch) == []
+    assert _tables(corpus) == {}
+
+
+@pytest.mark.parametrize("damage", ["table", "lessons", "gone"])
+def test_a_damaged_generation_teaches_nothing(taught: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    make_generation(taught.workspace)
+    found = newest(taught.workspace)
+    assert found is not None
+    path = found[1] / ("taught.json" if damage == "lessons" else "translations-en-de.sqlite")
+    if damage == "gone":
+        path.unlink()
+    else:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content[: len(content) // 2] if damage == "lessons" else content)
+    assert _learned(taught, monkeypatch) == (["de", "zh"] if damage == "lessons" else ["de"])
+    german = TranslationTable(_newest_table(taught, "de"))
+    assert german.lookup("water", "en", "de")[0].key == "wass"
+
+
+def _newest_table(corpus: Corpus, language: str) -> Path:
+    found = newest(corpus.workspace)
+    assert found is not None
+    return found[1] / table_name("en", language)
+
+
+def test_nothing_of_a_purged_page_stays_in_a_table(taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that one page alone says, and teaches, is in no table after that page was purged; nor after it was merely excluded."""
+    lines = "\n".join(f"The zyxomorph number {number} sleeps." for number in range(40))
+    german = "\n".join(f"Der Quarzelbart Nummer {number} schläft." for number in range(40))
+    taught.commit([("http://a.test/en/odd.html", page(lines, language="en")), ("http://a.test/de/odd.html", page(german, language="de"))])
+    make_generation(taught.workspace)
+    assert any(b"zyxomorph" in content for content in _tables(taught).values())
+    exclude_and_purge(taught.root, Config(), ["prefix:http://a.test/en/odd.html"], remove=True)
+    folders = [path for path in (Path(taught.root) / "graph").iterdir() if path.is_dir()]
+    assert len(folders) == 1
+    assert not [path for folder in folders for path in folder.rglob("*") if path.is_file() and b"zyxomorph" in path.read_bytes()]
+    assert set(_tables(taught)) == {"translations-en-de.sqlite", "translations-en-zh.sqlite"}

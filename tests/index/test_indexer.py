@@ -205,7 +205,7 @@ def test_another_version_of_an_analyzer_rebuilds(corpus: Corpus, monkeypatch: py
     corpus.commit([("http://a.test/1", page("words"))])
     update(corpus)
     versions = analysis_versions() | {"native-english": "another"}
-    monkeypatch.setattr(indexer_module, "analysis_versions", lambda: versions)
+    monkeypatch.setattr(indexer_module, "analysis_versions", lambda *_: versions)
     report = update(corpus)
     assert "another version" in report.rebuilt
     assert (report.generation, report.documents) == (2, 1)

@@ -36,7 +36,7 @@ def test_faults_have_a_code_and_a_line(document: str, faults: list[tuple[int, st
     assert [(fault.line, fault.code) for fault in html_faults(document.encode())] == faults
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.sampled_from(["<", ">", "<!doctype html>", "<table>", "<td", "</p>", "&", "<svg>", "<select>", "é", "\x00", "<!--", " a='"])

@@ -131,7 +131,7 @@ def test_a_character_cut_at_the_end_leaves_nothing_behind(codec: str, label: str
         assert len(decoded) >= len(text) - cut
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=400), st.sampled_from(["", *(f"text/html; charset={label}" for label in sorted(ENCODING_OF_LABEL))]))
 def test_any_bytes_become_utf_8(payload: bytes, content_type: str) -> None:
     decoded = decode(payload, content_type)
@@ -139,7 +139,7 @@ def test_any_bytes_become_utf_8(payload: bytes, content_type: str) -> None:
     assert decoded.charset in {*ENCODING_OF_LABEL.values(), *FURTHER}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=200))
 def test_utf_8_is_recognised_without_a_label(text: str) -> None:
     payload = ("<p>" + text).encode("utf-8", "replace")

@@ -97,7 +97,7 @@ def _is_subsequence(part: list[str], whole: list[str]) -> bool:
     return all(line in lines for line in part)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from(

@@ -34,7 +34,7 @@ def test_a_page_is_understood() -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.binary(max_size=300),
     st.sampled_from(["", "text/html", "text/plain", "application/xml", "application/xhtml+xml", "text/html;charset=big5"]),

@@ -57,6 +57,13 @@ def test_scores_never_rise_from_window_to_window() -> None:
     assert all(one.score >= two.score for one, two in itertools.pairwise(ranked))
 
 
+def test_equal_scores_come_in_one_order_however_they_were_indexed() -> None:
+    hosts = list(range(30))
+    for seed in range(3):
+        random.Random(seed).shuffle(hosts)
+        assert [page.host for page in in_windows([Ranked(1.0, place, host, 7) for place, host in enumerate(hosts)])] == list(range(30))
+
+
 def test_behind_very_many_copies_the_search_ends() -> None:
     limits: list[int] = []
 

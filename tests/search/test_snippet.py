@@ -92,7 +92,7 @@ def test_snippets_are_pieces_of_the_text(stem: str) -> None:
 @given(
     text=st.text(max_size=300), query=st.text(min_size=1, max_size=20), language=st.sampled_from(["en", "zh", "ko", "ar", "th", "", "de"])
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_marking_changes_no_character(text: str, query: str, language: str) -> None:
     marked = highlighter(language, query).mark(text)
     assert "".join(piece for piece, _ in marked) == text.replace("\n", " ")

@@ -127,3 +127,24 @@ def test_nothing_to_count(tmp_path: Path, corpus: Corpus) -> None:
     assert workspace_terms(corpus.root, TermsRequest(rising=True)).terms == []
     with pytest.raises(WorkspaceError):
         workspace_terms(str(tmp_path / "nowhere"), TermsRequest())
+
+
+def test_stop_words_are_everyday_or_spread_by_chance(corpus: Corpus) -> None:
+    """A word that a third of the pages hold stays if it comes again where it comes, as what pages are about does."""
+    pages = []
+    for number in range(60):
+        text = ["which", "werden", f"own{number}q"]  # everyday, in two languages
+        if number % 3 == 0:
+            text += ["harpsichord"] * 9
+        if number % 3 == 1:
+            text.append("nevertheless")
+        pages.append((f"http://h.test/{number}", page(" ".join(text), language="en" if number % 2 else "de")))
+    pages += [(f"http://t.test/{number}", page("the quiet tuba", language="en")) for number in range(30)]
+    corpus.commit(pages)
+    found = {(term.text, term.language) for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="en")).terms}
+    assert ("which", "en") not in found
+    assert ("the", "en") not in found
+    few = {term.text for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="de")).terms}
+    assert "harpsichord" in few
+    assert "nevertheless" not in few
+    assert "werden" not in few

@@ -65,8 +65,8 @@ class Browser:
         self._wait_for_load(before)
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression in the page; not bound by the page's Content Security Policy."""
-        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of an expression in the page, or of its promise; not bound by the page's Content Security Policy."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -75,6 +75,10 @@ class Browser:
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def scripts(self, *, allowed: bool) -> None:
+        """Whether pages that are opened from now on may run scripts."""
+        self._call("Emulation.setScriptExecutionDisabled", value=not allowed)
 
     def type_text(self, text: str) -> None:
         """Type into what has the focus."""
@@ -101,7 +105,9 @@ class Browser:
         message: dict[str, object] = {"id": number, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self._commands, data) :]
         deadline = time.monotonic() + LIMIT_S
         while True:
             answer = self._read(deadline)

@@ -20,11 +20,32 @@ class Client:
         return self.request("GET", path, params, headers)
 
     def request(
-        self, method: str, path: str, params: Mapping[str, str | int] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str | int] | None = None,
+        headers: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
+    ) -> httpx.Response:
+        """`address` is the client's."""
+        return self._ask(method, path, b"", params, headers, address)
+
+    def send(self, method: str, path: str, content: str | bytes, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        """A request with a body."""
+        return self._ask(method, path, content, None, headers, "127.0.0.1")
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        content: str | bytes,
+        params: Mapping[str, str | int] | None,
+        headers: Mapping[str, str] | None,
+        address: str,
     ) -> httpx.Response:
         async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
+            transport = httpx.ASGITransport(self._app, raise_app_exceptions=False, client=(address, 50_000))
             async with httpx.AsyncClient(transport=transport, base_url=self._base_url) as client:
-                return await client.request(method, path, params=params, headers=headers)
+                return await client.request(method, path, params=params, headers=headers, content=content)
 
         return asyncio.run(ask())

@@ -16,6 +16,7 @@ from lycosa.app.demo import serve_demo_web
 from lycosa.app.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
+from tests.serve.browser import Browser, browser
 from tests.serve.client import Client
 
 HOSTILE_TITLE = '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
@@ -67,6 +68,32 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return str(root)
+
+
+@contextmanager
+def serving(root: str) -> Iterator[str]:
+    """The address of `lycosa serve` over a workspace, in a process of its own."""
+    with subprocess.Popen(lycosa("-w", root, "serve", "--port", "0"), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
+        finally:
+            process.terminate()
+            process.wait(timeout=15)
+
+
+@pytest.fixture(scope="session")
+def address(workspace: str) -> Iterator[str]:
+    """The address of the real server over the crawled workspace."""
+    with serving(workspace) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for one module: its cookies and its storage are nobody else's."""
+    with browser(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

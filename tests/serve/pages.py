@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+OUR_SCRIPTS = [{"type": "module", "src": f"/static/{name}.js"} for name in ("search", "suggest")]
+"""The scripts of the search page: this one, and never another."""
+
 _VOID = {"meta", "link", "input", "br", "img", "path", "circle", "ellipse"}
 
 

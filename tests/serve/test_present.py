@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.search.engine import Hit, SearchResults
+from lycosa.search.spelling import Spelling
+from lycosa.serve.frame import TEMPLATES
+from lycosa.serve.interface import interface
 from lycosa.serve.languages import direction, language_name
-from lycosa.serve.pages import languages_offered, render_error, render_results, render_start
-from lycosa.serve.present import Filters, day, facet_views, joined, page_links, readable_url, result_view, web_href
-from tests.serve.pages import Document
+from lycosa.serve.pages import languages_offered
+from lycosa.serve.present import Filters, facet_views, iso_day, joined, page_links, readable_url, result_view, web_href
+from tests.serve.pages import OUR_SCRIPTS, Document
 
 NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z
 
@@ -95,7 +98,7 @@ def test_readable_url_hides_nothing(text: str) -> None:
     [(NOON, ("2026-03-03", "3 March 2026")), (0, ("1970-01-01", "1 January 1970")), (10**18, ("", "")), (-(10**18), ("", ""))],
 )
 def test_day(at_ms: int, shown: tuple[str, str]) -> None:
-    assert day(at_ms) == shown
+    assert (iso_day(at_ms), interface("en").day(at_ms)) == shown
 
 
 @given(st.text(max_size=40), st.text(max_size=8), st.text(max_size=20))
@@ -125,9 +128,9 @@ def test_page_links(total: int, page: int, numbers: list[int]) -> None:
 
 
 def test_published_date_wins_over_fetched() -> None:
-    assert (result_view(hit(), Filters("x")).dated, result_view(hit(), Filters("x")).date) == ("fetched", "2026-03-03")
+    assert (result_view(hit(), Filters("x")).published, result_view(hit(), Filters("x")).date) == (False, "2026-03-03")
     view = result_view(hit(published_at=0), Filters("x"))
-    assert (view.dated, view.date) == ("published", "1970-01-01")
+    assert (view.published, view.date) == (True, "1970-01-01")
 
 
 def test_a_page_without_title_is_named_by_its_address() -> None:
@@ -154,12 +157,24 @@ def test_no_text_breaks_out_of_the_page(url: str, title: str, snippet: list[tupl
     evil = '</p><script src="x"></script><img onerror=y>"\'>'
     found = Hit(url + evil, title + evil, [*snippet, (evil, True)], language + evil, evil, evil, NOON, None, 1.0, [(evil, True)])
     filters = Filters(query + evil, language + evil, evil, evil)
-    results = SearchResults(query, 1, [found], 1.0, 0, 1, [evil])
+    results = SearchResults(query, 1, [found], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1))
     for html in (
-        render_results(filters, languages_offered({evil: 1}, evil), results, 1),
-        render_start(filters, languages_offered({evil: 1}, evil)),
-        render_error(400, evil, evil),
+        TEMPLATES.get_template("results.html").render(
+            filters=filters,
+            languages=languages_offered({evil: 1}, evil),
+            results=results,
+            facets=facet_views({"host": {evil: 1, "b": 1}}, filters),
+            views=[result_view(each, filters) for each in results.hits],
+            page=1,
+            pages=[],
+            last_page=1,
+            own="",
+            asked=[],
+        ),
+        TEMPLATES.get_template("start.html").render(filters=filters, languages=languages_offered({evil: 1}, evil)),
+        TEMPLATES.get_template("error.html").render(status=400, title=evil, detail=evil),
     ):
         page = Document(html)
-        assert page.all("script") == page.all("img") == []
-        assert {href for link in page.all("a") if not (href := link["href"]).startswith(("/", "http://", "https://"))} == set()
+        assert all(script in OUR_SCRIPTS for script in page.all("script"))
+        assert page.all("img") == []
+        assert {href for link in page.all("a") if not (href := link["href"]).startswith(("/", "#", "http://", "https://"))} == set()

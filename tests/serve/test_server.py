@@ -40,6 +40,13 @@ def test_a_taken_port_is_said() -> None:
         listen("127.0.0.1", taken.getsockname()[1])
 
 
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_an_address_that_is_not_ours_is_said() -> None:
     with pytest.raises(UsageError, match="no-such-name"):
         listen("no-such-name.invalid", 0)

@@ -31,6 +31,9 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
         mark = server.mark()
         assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
         assert _get(server, "127.0.0.2", "/one.txt") == 404
+        deadline = time.monotonic() + 10
+        while len(server.requests()) < 3 and time.monotonic() < deadline:  # a line is written after its answer
+            time.sleep(0.01)
         first, second = server.requests(mark)
         assert len(server.requests()) == 3
         assert (first.url, first.status, first.content_type) == (f"http://127.0.0.2:{server.port}/two.txt?q=%22", 200, "text/plain")

@@ -104,7 +104,7 @@ def quick() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_commits)
 @pytest.mark.usefixtures("quick")
 def test_live_rows_are_those_of_the_model(commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]]) -> None:

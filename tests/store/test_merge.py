@@ -40,7 +40,7 @@ def quick() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(_steps, st.sampled_from([EAGER, MergeSettings(gather=3), MergeSettings(gather=2, base_share=1)]))
 @pytest.mark.usefixtures("quick")
 def test_live_rows_are_the_same_before_and_after_any_merges(steps: list[tuple[list, str]], chosen: MergeSettings) -> None:  # type: ignore[type-arg]
@@ -213,7 +213,7 @@ def test_changes_are_given_once_however_files_were_folded(workspace: Workspace) 
 _keys = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(_keys, max_size=30), min_size=1, max_size=4), st.integers(1, 4_000))
 def test_files_are_merged_in_key_order_with_whole_keys(contents: list[list[tuple[int, int, int]]], memory: int) -> None:
     """Against a plain sort; with blocks so small that keys lie across their borders."""

@@ -96,7 +96,7 @@ def test_rows_have_one_value_a_column() -> None:
         "urls": url_row(url),
         "hosts": host_row(HostRow("a", 3, 1, "a", 1)),
         "found": found_row(url, source="http://b/", anchor="x", kind="a"),
-        "matches": match_row(visit, "w", "text", [1, 2]),
+        "matches": match_row(visit, "w", "text", [1, 2], 2, "a text"),
     }
     for name, row in rows.items():
         assert packed(name, [row]).shape == (1, len(TABLES[name].columns))

@@ -113,7 +113,7 @@ def test_long_tokens(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @given(text=st.text(alphabet=st.characters(exclude_categories=()), max_size=80))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_never_raises(language: str, text: str) -> None:
     analyzer = analyzer_for(language)
     for term in analyzer.terms(text):
@@ -141,7 +141,7 @@ _NAME = re.compile(r"(?<![\w.])(?:([A-Za-z])\+\+(?![\w+])|([CcFf])#(?![\w#])|(?<
 
 
 @given(st.lists(st.sampled_from(["C", "f", "é", "1", "_", "+", "++", "#", ".", ".NET", ".net", " ", "\n", "(", "中"]), max_size=9))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_names_with_signs_are_those_of_one_pattern(parts: list[str]) -> None:
     text = "".join(parts)
     expected = _NAME.sub(lambda match: f"{match[1]}plusplus" if match[1] else f"{match[2]}sharp" if match[2] else "dotnet", text)
@@ -191,3 +191,9 @@ def test_folding_leaves_plain_characters_as_they_are(pattern: re.Pattern[str]) -
 )
 def test_korean_particles(word: str, terms: str) -> None:
     assert analyzer_for("ko").terms(word) == terms.split()
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES, "my", "lo", "ne", "ur", "zh"])
+def test_pieces_taken_together_have_the_terms_that_each_has_alone(language: str) -> None:
+    chunks = [*" ".join(sib200().get(language, sib200()["fr"])[:40]).split(), "C++", "(résumé)", "+", "a.b_c", "\ud800x"]
+    assert analyzer_for(language).each(chunks) == [analyzer_for(language).terms(chunk) for chunk in chunks]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.text import identify as identify_module
@@ -79,7 +79,6 @@ def test_the_large_model_is_hardly_needed(monkeypatch: pytest.MonkeyPatch) -> No
 @given(
     st.text(max_size=200), st.sampled_from(["", "en", "gl", "fi", "zh"]), st.booleans(), st.sets(st.sampled_from(["xx", "en", "pt", "fi"]))
 )
-@settings(deadline=None)
 def test_never_raises(text: str, guessed: str, sure: bool, expected: set[str]) -> None:
     assert isinstance(by_words(text, guessed, sure, expected), str)
     assert isinstance(by_alphabet(text), str)

@@ -144,7 +144,7 @@ def test_a_long_text_is_judged_as_a_whole() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_never_raises(text: str) -> None:
     found = identify(text)
     assert isinstance(found.language, str)

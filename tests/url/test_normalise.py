@@ -146,7 +146,7 @@ def test_any_text_gives_a_url_or_a_reason(text: str) -> None:
     if isinstance(outcome, Refusal):
         assert outcome in (Refusal.UNPARSABLE, Refusal.SCHEME)
     else:
-        assert re.fullmatch(r"https?://[^/?#@]+/[!-~]*", outcome)
+        assert re.fullmatch(r"(https?|ftp|gopher)://[^/?#@]+/[!-~]*", outcome)
         assert "#" not in outcome
 
 

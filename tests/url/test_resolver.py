@@ -27,6 +27,11 @@ def slow(base: str, href: str) -> str | Refusal:
     """`normalise` of the standard's join; a scheme that is not crawled is its own reason, usable or not."""
     text = href.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     scheme = re.match(r"([a-z][a-z0-9+.-]*):", re.sub(r"[\t\n\r]", "", text.lstrip("".join(map(chr, range(33))))), re.IGNORECASE)
+    if scheme and scheme[1].lower() in ("ftp", "gopher"):  # always absolute: another scheme than the base's
+        try:
+            return normalise(text)
+        except UrlError as error:
+            return error.reason
     if scheme and scheme[1].lower() not in ("http", "https"):
         return Refusal.SCHEME
     if not ada_url.URL.can_parse(text, base):
@@ -37,6 +42,7 @@ def slow(base: str, href: str) -> str | Refusal:
 @given(bases, st.lists(hrefs | absolute | plain, min_size=1, max_size=6))
 @example(BASE, ["foo #bar", "foo \t#bar", " #", "\t#x", "#", ""])
 @example(BASE, ["http:x", "http:?q", "http:#f", "http:", "https:x", " ?q", "\t?q", "?q"])
+@example(BASE, ["ftp://f/", "FTP://u:p@f/a;type=i#x", "ftp:x", "gopher://g/1/a/../b", "gopher:x", "go\tpher://g"])
 @example(BASE, ["a", "http://q.example/a", "http://q.example/b", "http://q.example/%41", "http://q.example", "http://q.example\\b/c"])
 @example(
     BASE, ["%2E%2e/x", ".%2e", "a/..", "a/.", "..", "a/./b", "a:b", "./a:b", "a?b:c", "/a:b", "/wiki/A:B", "//", "///", "//h", "/\\h/x"]

@@ -10,6 +10,7 @@ from lycosa.core.errors import WorkError
 from lycosa.crawl.engine import Engine
 from lycosa.graph.generation import GraphInfo, make_generation
 from lycosa.index.indexer import IndexReport, combined_report, index_shard, tasks_of
+from lycosa.index.shards import index_analysis
 from lycosa.store.merge import MergeReport, maintenance, merge_table
 from lycosa.store.plan import MergeSettings
 from lycosa.store.schema import TABLES
@@ -76,7 +77,7 @@ def rank_workspace(location: str) -> GraphInfo:
     workspace = Workspace.open(location)
     for _ in range(_RANK_ATTEMPTS):
         try:
-            return make_generation(workspace)
+            return make_generation(workspace, index_analysis(location))
         except FileNotFoundError as error:  # a merge took a file away: read the log again
             gone = error
     raise WorkError(f"the tables' files went away {_RANK_ATTEMPTS} times ({gone}): call again when no merge runs")

@@ -17,6 +17,7 @@ from lycosa.app.crew import Crew
 from lycosa.app.member import MemberOrder
 from lycosa.app.polling import Poll
 from lycosa.app.vitals import Vitals
+from lycosa.app.walking_shared import WalkOrder
 from lycosa.core.clock import Clock
 from lycosa.core.config import Config
 from lycosa.core.errors import OwnedError
@@ -27,7 +28,7 @@ from lycosa.crawl.ledger import Job
 from lycosa.store.workspace import Workspace
 
 _TELL_EVERY_MS = 1_000
-_POLL_MS = 200
+_POLL_MS = 500
 _POLL_S = 5.0
 _COORDINATORS = 1_000
 """Lives of a coordinator: it holds nothing that could wear out, and each waits before it gives anything away."""
@@ -36,7 +37,7 @@ _COORDINATORS = 1_000
 class Cluster:
     """A coordinator and its workers. Call `look` often, `close` in any case.
 
-    `workers`: how many; None: one for each CPU of the engine's nodes. `ends`: a crawl that ends when nothing is left to do. `unvisited`: as
+    `workers`: how many; None: one for each CPU of the engine's nodes. `ends`: a crawl that ends when nothing is left to do. `walk`: as
     `MemberOrder` has it.
     """
 
@@ -53,7 +54,7 @@ class Cluster:
         say: Callable[[str], None],
         clock: Clock,
         ends: bool = False,
-        unvisited: str = "",
+        walk: WalkOrder | None = None,
         identity: str = "",
     ) -> None:
         self._engine = engine
@@ -76,7 +77,7 @@ class Cluster:
         )
         self.coordinator = engine.start("coordinator", CoordinatorService, order, restarts=_COORDINATORS)
         self._poll: Poll[dict[str, Any]] = Poll(lambda: self.coordinator.ask("status", timeout_s=_POLL_S), _POLL_MS, self._threads, clock)
-        member = MemberOrder(workspace.root, config, tuple(jobs), self.coordinator, "", "", command, ends, unvisited)
+        member = MemberOrder(workspace.root, config, tuple(jobs), self.coordinator, "", "", command, ends, walk)
         self.crew = Crew(engine, member, workers, config.run, self._gone, say, clock)
 
     def look(self) -> None:

@@ -13,7 +13,9 @@ from lycosa.app.memory import tune_memory
 from lycosa.app.session import seeds_of
 from lycosa.app.upkeep import Upkeep
 from lycosa.app.vitals import added
-from lycosa.app.walking import UNVISITED, start_of
+from lycosa.app.walking import recorded, start_of
+from lycosa.app.walking_shared import Guide
+from lycosa.app.watch_post import WatchPost
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection
 from lycosa.core.errors import LycosaError, UsageError
@@ -101,32 +103,32 @@ def crawl_together(
     """
     clock = clock or SystemClock()
     tune_memory()
-    if order.start not in ("", UNVISITED):
-        raise UsageError("--from URL walks what is known in one process: leave out --engine and --workers")
     for seed in order.seeds:
         normalise(seed)  # a wrong call changes nothing
     workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
         state = workspace.state()
-        if order.start:
-            start_of(workspace, order.collection, order.start, None)  # raises if there is nothing to start from
+        start = start_of(workspace, order.collection, order.start, order.start_depth) if order.start else None
         before = state.settings.get(order.collection.name, {})
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
             raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
+        collection = recorded(order.collection, before) if start is not None and start.url else order.collection
+        guide = Guide(workspace, Job(collection, seeds), start, order.config, clock) if start is not None else None
         upkeep = Upkeep(workspace, order.config, clock, engine)
+        post = WatchPost(workspace.root, order.config, say)
         cluster = Cluster(
             engine,
             workspace,
             order.config,
-            [Job(order.collection, seeds)],
+            [Job(collection, seeds)],
             command=order.command,
             workers=workers,
-            budgets=_budgets(order.collection, order.limits.max_pages, state),
+            budgets=_budgets(collection, order.limits.max_pages, state),
             say=say,
             clock=clock,
             ends=True,
-            unvisited=order.collection.name if order.start else "",
+            walk=guide.order if guide is not None else None,
         )
         follower: IndexFollower | None = None
         head = state.head
@@ -135,24 +137,31 @@ def crawl_together(
             nonlocal head
             owner.touch()
             upkeep.tick()
+            if guide is not None:
+                guide.look()
             if newest > head and follower is not None:
                 head = newest
                 follower.committed(newest)
 
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
+            post.start()
             under_way = _Crawl(cluster, state, clock)
             if started is not None:
                 started(under_way)
             progress = under_way.run(order, tick, observer)
             cluster.close()
+            post.finish()
             if follower is not None:
                 follower.finish()
             return progress
         finally:
             with suppress(LycosaError):
                 cluster.close()
+            post.close()
             upkeep.close()
+            if guide is not None:
+                guide.close()
             if follower is not None:
                 follower.close()
 

@@ -103,6 +103,9 @@ class ClusterKeeper:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live(cluster, plan)
 
+    def hold(self, now: int, settings: RunSettings) -> None:
+        """Nothing: hunts are refused where several work (`lycosa.app.hunt_keeper`)."""
+
     def renew(self, now: int, settings: RunSettings) -> None:
         """Have all commit and end; the next ones start by the plan of that time."""
         if self.child is not None and self._kill_at is None:

@@ -19,11 +19,11 @@ SILENT_MS = 30_000
 def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
     """What the coordinator of a workspace said last; None if there never was one, or what it left cannot be read.
 
-    Keys as the coordinator writes them: `leader`, `engine`, `dashboard` ("" without), `written_at`, `log_head`, `ended`, `nodes` (`name`,
-    `address`, `cpus`, `alive`), `workers` (`worker`, `node`, `claim`, `partitions`, `idle`, `last_ping_ms_ago`, `lag_entries`, `waiting`,
-    `progress`), `partitions`, `unassigned`, `granted`. Added here: `heard_ms_ago`, by this machine's clock; `silent`: longer ago
-    than it should be, so that the rest is history; `over`: it has ended its work and nobody holds anything; in each of `nodes` what its
-    workers do together: `workers`, `partitions`, `rate` (pages a second).
+    Keys as the coordinator writes them: `leader`, `engine`, `dashboard` ("" without), `written_at`, `cpu_s` (its own), `log_head`,
+    `ended`, `nodes` (`name`, `address`, `cpus`, `alive`), `workers` (`worker`, `node`, `claim`, `partitions`, `idle`, `last_ping_ms_ago`,
+    `lag_entries`, `waiting`, `progress`), `partitions`, `unassigned`, `granted`. Added here: `heard_ms_ago`, by this machine's clock;
+    `silent`: longer ago than it should be, so that the rest is history; `over`: it has ended its work and nobody holds anything; in each
+    of `nodes` what its workers do together: `workers`, `partitions`, `rate` (pages a second).
     """
     try:
         document = json.loads(open_storage(root).read(FILE) or b"null")

@@ -16,7 +16,7 @@ from lycosa.core.errors import UsageError
 from lycosa.export.collection_copy import CopyReport, copy_collection
 from lycosa.graph.generation import make_anew
 from lycosa.index.indexer import Indexer
-from lycosa.index.shards import current_generation
+from lycosa.index.shards import current_generation, index_analysis
 from lycosa.store.claim import INBOX
 from lycosa.store.live import LiveTables
 from lycosa.store.plan import base_place
@@ -103,7 +103,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
         used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}
         claim.commit(claim.next_folder(), {}, counters=used)
         claim.release()
-    make_anew(workspace)
+    make_anew(workspace, index_analysis(root))
     if current_generation(root) is not None:
         with Indexer(root, config.index) as indexer:
             indexer.rebuild()

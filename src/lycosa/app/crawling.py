@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from lycosa.app.indexing import IndexFollower
 from lycosa.app.memory import tune_memory
+from lycosa.app.only_site import OnlySite, wake_site
 from lycosa.app.session import Session, open_session, seeds_of
 from lycosa.app.upkeep import Upkeep
 from lycosa.app.walking import Walk, recorded, start_of
+from lycosa.app.watch_post import WatchPost
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection, Config
 from lycosa.core.errors import UsageError
@@ -19,9 +22,14 @@ from lycosa.crawl.ledger import Job
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.monitor.find_site import Site
 from lycosa.store.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
+
+
+def _to_stderr(message: str) -> None:
+    print(message, file=sys.stderr)
 
 
 @dataclass(slots=True)
@@ -29,7 +37,7 @@ class CrawlOrder:
     """What one call of `crawl` is to do. `seeds` are added to those of earlier calls.
 
     `start`: a known URL from which the known web is walked again, with `start_depth` links from there, or `walking.UNVISITED`;
-    "" for the usual: all that is due.
+    "" for the usual: all that is due. `site`: only what belongs to it. `say` gets lines for people.
     """
 
     root: str
@@ -41,6 +49,8 @@ class CrawlOrder:
     command: str = "crawl"
     start: str = ""
     start_depth: int | None = None
+    site: Site | None = None
+    say: Callable[[str], None] = _to_stderr
 
 
 class Stoppable(Protocol):
@@ -82,6 +92,7 @@ def crawl(
         upkeep = Upkeep(workspace, order.config, clock)
         ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
         follower: IndexFollower | None = None
+        post = WatchPost(workspace.root, order.config, order.say)
         session = open_session(
             workspace,
             order.config,
@@ -97,21 +108,28 @@ def crawl(
         ticks.append(session.inbox.apply)
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-            progress = _work(session, started, Walk(session, collection.name, start) if start is not None else None)
+            post.start()
+            if order.site is not None:
+                session.ledger.reserve.only = OnlySite(order.site)
+            progress = _work(session, started, Walk(session, collection.name, start) if start is not None else None, order.site)
             session.claim.release()
+            post.finish()
             if follower is not None:
                 follower.finish()
             return progress
         finally:
             session.close()
+            post.close()
             upkeep.close()
             if follower is not None:
                 follower.close()
 
 
-def _work(session: Session, started: Callable[[Worker], None] | None, walk: Walk | None) -> Progress:
+def _work(session: Session, started: Callable[[Worker], None] | None, walk: Walk | None, site: Site | None) -> Progress:
     worker, ledger = session.worker, session.ledger
     session.take_up()
+    if site is not None:
+        wake_site(ledger, site)
     if walk is not None:
         walk.spread()
     if started is not None:

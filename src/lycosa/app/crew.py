@@ -24,10 +24,14 @@ from lycosa.core.units import format_duration
 from lycosa.crawl.engine import Engine, Node, Remote
 
 _LOOK_EVERY_MS = 250
-"""Asking a Ray cluster for its nodes and for each worker's life is a call each: at twenty a second the driver took 5 CPU-s a crawl."""
+_NODES_EVERY_MS = 1_000
+"""Asking a Ray cluster for its nodes is a call, and so is asking for a worker's life: with four of each a second the driver took 35 ms of
+CPU a second."""
 
 _POLL_MS = 500
 _POLL_S = 5.0
+_HEARD_MS = 1_500
+"""Who answered so lately is alive: the engine need not be asked."""
 _RESTART_PAUSE_MS = 1_000
 _NO_ROOM_PAUSE_MS = 3_000
 _MOVE_EVERY_MS = 2_000
@@ -81,7 +85,7 @@ class Crew:
         self._say = say
         self._clock = clock
         self._number = 0
-        self._next_move = self._next_look = 0
+        self._next_move = self._next_look = self._next_nodes = 0
         self._threads = ThreadPoolExecutor(64, thread_name_prefix="poll")
         self.nodes: list[Node] = engine.nodes()
         self.places: list[Place] = []
@@ -100,10 +104,10 @@ class Crew:
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_EVERY_MS
-        self.nodes = self._engine.nodes()
-        alive = {node.name for node in self.nodes if node.alive}
+        if now >= self._next_nodes:
+            self._look_at_nodes(now)
         for place in list(self.places):
-            self._look_at(place, now, alive)
+            self._look_at(place, now)
         if not self.stopping:
             self._fill()
             self._spread(now)
@@ -149,7 +153,7 @@ class Crew:
         place.remote = self._engine.start(f"worker-{place.name}", Member, order, node=place.node)
         place.poll = Poll(partial(_ask, place.remote), _POLL_MS, self._threads, self._clock)
 
-    def _look_at(self, place: Place, now: int, alive: set[str]) -> None:
+    def _look_at(self, place: Place, now: int) -> None:
         remote, poll = place.remote, place.poll
         if remote is None or poll is None:
             return
@@ -161,8 +165,10 @@ class Crew:
             self._failed(place, now, status.failure.news, status.failure.text)
         elif status is not None and status.ended:
             self._has_ended(place, remote, now)
-        elif not remote.alive():
-            self._failed(place, now, News.FAILED, poll.trouble, node_died=place.node not in alive)
+        elif (status is None or poll.trouble or now - poll.said_at >= _HEARD_MS) and not remote.alive():
+            self._look_at_nodes(now)  # it may have gone with its node, and is not to start there again
+            node_died = place.node not in {node.name for node in self.nodes if node.alive}
+            self._failed(place, now, News.FAILED, poll.trouble, node_died=node_died)
         elif now - poll.said_at >= (_SILENT_MS if status is not None else _STARTS_MS):
             remote.kill()
             self._failed(place, now, News.FAILED, "it hangs")
@@ -226,6 +232,10 @@ class Crew:
         self.places.remove(place)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def _look_at_nodes(self, now: int) -> None:
+        self._next_nodes = now + _NODES_EVERY_MS
+        self.nodes = self._engine.nodes()
 
     def _fill(self) -> None:
         """As many places as there are to be."""

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from lycosa.app.cluster_keeper import ClusterKeeper
+from lycosa.app.hunt_keeper import HuntKeeper
 from lycosa.app.index_keeper import IndexKeeper
 from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
@@ -24,6 +25,8 @@ from lycosa.app.planning import Plan, make_plan
 from lycosa.app.room import Room
 from lycosa.app.settings_watch import SettingsWatch, read_text
 from lycosa.app.upkeep import Upkeep
+from lycosa.app.uptime import has_monitors
+from lycosa.app.watch_post import WatchPost
 from lycosa.app.worker_keeper import OF_STOP_TIMEOUT, SettingsRefused, WorkerKeeper
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError, LycosaError, UsageError, WorkspaceError
@@ -67,10 +70,14 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None,
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{source} cannot be read: {error}") from None
     before: Mapping[str, Any] = {}
+    monitors = False
     with suppress(WorkspaceError):  # there is none yet; what is wrong with one that is there is said below
-        before = Workspace.open(order.root).state().settings
-    plan = make_plan(text, source, overrides=order.overrides, chosen=order.collections, before=before)
+        existing = Workspace.open(order.root)
+        before, monitors = existing.state().settings, has_monitors(existing.storage)
+    plan = make_plan(text, source, overrides=order.overrides, chosen=order.collections, before=before, monitors=monitors)
     workspace = Workspace.open_or_create(order.root)
+    if engine is not None and (monitors or plan.config.monitor):
+        say("several workers make no checks of availability: use `lycosa uptime watch` with a workspace of its own")
     with workspace.own(COMMAND, clock) as owner:
         if engine is None:
             require_no_leader(workspace.storage)
@@ -110,7 +117,9 @@ class Daemon:
         self._worker: WorkerKeeper | ClusterKeeper = (
             WorkerKeeper(workspace.root, say) if engine is None else ClusterKeeper(workspace, engine, order.workers, say, clock)
         )
+        self._hunts = HuntKeeper(workspace, say, alone=engine is None)
         self._index = IndexKeeper(workspace.root, say)
+        self._post = WatchPost(workspace.root, plan.config, say)
         self._stop = self._reload = False
         self._signals = 0
 
@@ -118,8 +127,9 @@ class Daemon:
         """Raises WorkError, ConfigError: see `lycosa.app.daemon.run`."""
         former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
         try:
-            self._say(f"process {os.getpid()} works {', '.join(self._plan.names)} in {self._workspace.root}")
+            self._say(f"process {os.getpid()} works {', '.join(self._plan.names) or 'monitors'} in {self._workspace.root}")
             self._tell_bad({})
+            self._post.start()
             while not self._stop:
                 self._look()
                 time.sleep(_LOOK_EVERY_S)
@@ -145,6 +155,8 @@ class Daemon:
             self._look_at_room()
         if self._watch.changed() or self._reload:
             self._read_settings()
+        if self._hunts.look(now, self._plan.config, free=self._worker.child is None and self._room.enough):
+            self._worker.hold(now, self._plan.config.run)
         try:
             self._worker.look(now, self._plan, self._room)
         except SettingsRefused as refused:
@@ -172,6 +184,7 @@ class Daemon:
                 overrides=self._order.overrides,
                 chosen=self._order.collections,
                 before=self._workspace.state().settings,
+                monitors=has_monitors(self._workspace.storage),
             )
         except (UsageError, OSError, UnicodeDecodeError) as error:
             self._say(f"{self._source} was changed and cannot be used; the settings of before stay in force: {error}")
@@ -200,6 +213,10 @@ class Daemon:
             self._room = Room(here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve)
         if plan.config.index != old.config.index:
             self._index.end()
+        if (plan.config.notify, plan.config.fetch) != (old.config.notify, old.config.fetch):
+            self._post.close()
+            self._post = WatchPost(self._workspace.root, plan.config, self._say)
+            self._post.start()
         self._worker.renew(self._clock.monotonic_ms(), plan.config.run)
 
     def _go_back(self, refused: SettingsRefused) -> None:
@@ -234,7 +251,7 @@ class Daemon:
                 "pid": 0,
                 "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
-                "message": self._room.message or self._worker.trouble or "the worker starts",
+                "message": self._room.message or self._hunts.message or self._worker.trouble or "the worker starts",
                 "bad": dict(self._plan.bad),
             },
         )
@@ -243,7 +260,7 @@ class Daemon:
         """Have everybody commit and end, the worker first: the indexer then reads its last commit. Whoever is late is killed."""
         deadline = time.monotonic() + self._plan.config.run.stop_timeout * OF_STOP_TIMEOUT / 1000
         self._upkeep.close()
-        for name, child in (("worker", self._worker.child), ("indexer", self._index.child)):
+        for name, child in (("hunt", self._hunts.child), ("worker", self._worker.child), ("indexer", self._index.child)):
             if child is None:
                 continue
             child.terminate()
@@ -255,7 +272,8 @@ class Daemon:
             how = child.end()
             if how:
                 self._say(f"the {name}: {how}")
-        self._worker.child = self._index.child = None
+        self._hunts.child = self._worker.child = self._index.child = None
+        self._post.finish()
         with suppress(LycosaError, OSError):
             self._news.tick()
             self._workspace.storage.remove(FILE)

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
+from lycosa.app.uptime import forget_excluded
+from lycosa.app.watch_post import empty_outboxes
 from lycosa.core.config import Config
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.graph.generation import make_anew
 from lycosa.index.indexer import Indexer
-from lycosa.index.shards import current_generation
+from lycosa.index.shards import current_generation, index_analysis
+from lycosa.store.exclusion import DOMAIN, PREFIX, parse_rule
+from lycosa.store.live import LiveTables
 from lycosa.store.purge import PurgeReport, exclude, purge
 from lycosa.store.workspace import Workspace
 
@@ -33,7 +39,10 @@ def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove
     if remove and owner is not None:
         pending.append(("tables", f"process {owner.pid} ({owner.command}) crawls here and may hold rows that it has not committed yet"))
     if remove:
-        make_anew(workspace)
+        if owner is None:  # else the one who delivers takes them out of its hands
+            empty_outboxes(workspace)
+        forget_excluded(workspace)
+        make_anew(workspace, index_analysis(root))
     documents = _drop_from_index(root, config, pending)
     return {
         "rules": workspace.state().exclusions.rules,
@@ -46,6 +55,23 @@ def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove
         "documents": documents,
         "pending": pending,
     }
+
+
+def pages_named(root: str, rule: str) -> int:
+    """How many pages of the workspace a rule names.
+
+    Raises:
+        UsageError: it is not a rule.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    kind, _, value = parse_rule(rule).partition(":")
+    rest = pl.col("url").str.split_exact("://", 1).struct.field("field_1")
+    host = rest.str.extract(r"^([^/?#]*)").str.replace(r":\d+$", "").str.strip_chars_end(".")
+    named = rest.str.starts_with(value) if kind == PREFIX else host == value
+    if kind == DOMAIN:
+        named = named | host.str.ends_with(f".{value}")
+    pages = LiveTables(Workspace.open(root)).scan("pages").filter(named)
+    return int(pages.select(pl.struct("host_key", "url_key").n_unique()).collect().item())
 
 
 def _drop_from_index(root: str, config: Config, pending: list[tuple[str, str]]) -> int:

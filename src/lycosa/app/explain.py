@@ -12,7 +12,7 @@ from lycosa.app.explain_host import clock_facts, robots_facts
 from lycosa.app.explain_state import known_collection, row_facts, unknown_facts
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
-from lycosa.core.records import UrlId
+from lycosa.core.records import UrlId, VisitKind
 from lycosa.crawl.screen import Excluded
 from lycosa.store.live import LiveTables
 from lycosa.store.state import LogState
@@ -91,7 +91,7 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
             for row in host.to_dicts()
         ],
         "visits": tables.scan("visits")
-        .filter(here & (pl.col("url") == known_url))
+        .filter(here & (pl.col("url") == known_url) & (pl.col("kind") != VisitKind.CHECK.value))
         .sort("fetched_at")
         .select(_VISIT)
         .tail(_MOST)

@@ -9,12 +9,15 @@ from lycosa.core.config import IndexSettings
 from lycosa.core.errors import LycosaError
 from lycosa.index.indexer import Indexer
 
+_WITHOUT_SUGGESTIONS_MS = 60_000
+
 
 class IndexFollower:
     """Updates the index `settings.interval` after a commit, with all that was committed until then, and once more at the end.
 
-    So a crawl that is over before that is indexed in one go: fewer segments, one generation. An error of the indexer does not
-    stop the crawl: it is kept in `error` and raised by `finish`.
+    So a crawl that is over before that is indexed in one go: fewer segments, one generation. In the first minute no suggestions are
+    made, which cost about as much as the index of the same pages: a crawl that is over by then makes them once, at its end. An error
+    of the indexer does not stop the crawl: it is kept in `error` and raised by `finish`.
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
@@ -48,13 +51,14 @@ class IndexFollower:
         self._indexer.close()
 
     def _follow(self) -> None:
+        started = self._clock.monotonic_ms()
         while not self._ending.is_set():
             self._wake.wait()
             if self._ending.wait(self._interval_ms / 1000):
                 return
             self._wake.clear()
             try:
-                self._indexer.update()
+                self._indexer.update(suggestions=self._clock.monotonic_ms() - started >= _WITHOUT_SUGGESTIONS_MS)
             except LycosaError as error:
                 self.error = error
                 return

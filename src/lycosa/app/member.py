@@ -20,7 +20,7 @@ from lycosa.app.processes import News, Report
 from lycosa.app.room import Room, is_disk_full
 from lycosa.app.session import Session, open_session
 from lycosa.app.vitals import Rate, Rest, Vitals, continued, cpu_s, figures
-from lycosa.app.walking import Start, Walk
+from lycosa.app.walking_shared import WalkOrder, take_part
 from lycosa.app.worker_keeper import LONGEST_PAGE_MS
 from lycosa.app.worker_process import MarkingReader, PageMark
 from lycosa.core.clock import Clock, SystemClock
@@ -45,8 +45,8 @@ _CLOSE_S = 6.0
 class MemberOrder:
     """What a worker is started with. Picklable. `name`: its place in the cluster; each life has a name of its own besides.
 
-    `ends`: a crawl that ends: what is left for later is then counted. `unvisited`: the collection of which nothing is fetched but what
-    never was ("": all that is due).
+    `ends`: a crawl that ends: what is left for later is then counted. `walk`: nothing is fetched but what was never visited and is
+    reached.
     """
 
     location: str
@@ -57,7 +57,7 @@ class MemberOrder:
     node: str
     command: str = "run"
     ends: bool = False
-    unvisited: str = ""
+    walk: WalkOrder | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -236,8 +236,8 @@ class Member:
                 done = True
                 return
             self._read_with_marks(session)
-            if self._order.unvisited:
-                Walk(session, self._order.unvisited, Start())
+            if self._order.walk is not None:
+                take_part(session, self._order.walk)
             self._look(session, rest, "taking up what is stored")
             session.take_up()
             with self._lock:

@@ -23,10 +23,9 @@ class MetricsPort:
     """
 
     def __init__(self, root: str, port: int, host: str = "127.0.0.1") -> None:
-        meter = Meter(root)
 
         class Handler(_Handler):
-            text = staticmethod(meter.text)
+            meter = Meter(root)
 
         try:
             self._server = _Server((host, port), Handler)
@@ -58,18 +57,14 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = f"lycosa/{VERSION}"
     sys_version = ""
     timeout = _READ_S
-
-    @staticmethod
-    def text() -> str:
-        """What is served."""
-        raise NotImplementedError
+    meter: Meter
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != PATH:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         try:
-            body = self.text().encode()
+            body = self.meter.text().encode()
         except (LycosaError, OSError) as error:
             self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, explain=str(error))
             return

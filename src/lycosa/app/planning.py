@@ -36,9 +36,16 @@ class Plan:
 
 
 def make_plan(
-    text: str, source: str, *, overrides: tuple[str, ...] = (), chosen: Sequence[str] = (), before: Mapping[str, Any] | None = None
+    text: str,
+    source: str,
+    *,
+    overrides: tuple[str, ...] = (),
+    chosen: Sequence[str] = (),
+    before: Mapping[str, Any] | None = None,
+    monitors: bool = False,
 ) -> Plan:
-    """Read lycosa.toml for `run`. `chosen`: only these collections; `before`: the settings that the log holds, by collection.
+    """Read lycosa.toml for `run`. `chosen`: only these collections; `before`: the settings that the log holds, by collection;
+    `monitors`: there is something to watch besides, so that collections may be missing.
 
     Seeds are those of lycosa.toml and the seed file; a collection that names none goes on with what earlier calls named.
 
@@ -62,7 +69,7 @@ def make_plan(
             bad[collection.name] = str(error)
     if chosen:
         bad = {name: message for name, message in bad.items() if name in chosen}
-    if not jobs:
+    if not jobs and (bad or chosen or not (config.monitor or monitors)):
         reasons = "\n".join(f"collection {name}: {message}" for name, message in bad.items())
         raise ConfigError(reasons or f"{source} has no [[collection]]: write one with a name and seeds (`lycosa init` shows how)")
     plan = Plan(config, tuple(jobs), bad)

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from lycosa.app.template import SECTIONS, toml_value
 from lycosa.core.config import BasicAuth, Collection, Config, FormLogin
+from lycosa.core.monitor import Monitor
 from lycosa.search.syntax import syntax_page
 from lycosa.store.schema import TABLES
 
@@ -38,14 +39,17 @@ def settings_page() -> str:
     parts.append(f"## [[collection]]\n\n{(Collection.__doc__ or '').strip()}\n\n{_settings_table(Collection())}")
     for name, model in (("auth", BasicAuth), ("login", FormLogin)):
         parts.append(f"## [[collection.{name}]]\n\n{' '.join((model.__doc__ or '').split())}\n\n{_required_table(model)}")
+    parts.append(f"## [[monitor]]\n\n{(Monitor.__doc__ or '').strip()}\n\n{_required_table(Monitor)}")
     return "\n".join(parts)
 
 
 def _required_table(model: type[BaseModel]) -> str:
     """The settings of a table that has no defaults as a whole."""
     rows = ["| setting | default | meaning |", "|---|---|---|"]
+    required = {name: None for name, field in model.model_fields.items() if field.is_required()}
+    plain = model.model_construct(**required).model_dump(mode="json", warnings=False)
     for name, field in model.model_fields.items():
-        default = "required" if field.is_required() else f"`{toml_value(field.get_default(call_default_factory=True))}`"
+        default = "required" if field.is_required() else f"`{toml_value(plain[name])}`"
         rows.append(f"| `{name}` | {default} | {field.description} |")
     return "\n".join(rows) + "\n"
 

@@ -20,11 +20,13 @@ from lycosa.crawl.inbox import Inbox
 from lycosa.crawl.ledger import Job, Ledger
 from lycosa.crawl.manners import require_secrets
 from lycosa.crawl.membership import Lease
+from lycosa.crawl.operation import Operations
 from lycosa.crawl.replay import replay
 from lycosa.crawl.resume import load, reconsider
 from lycosa.crawl.sandbox import ChildReader
 from lycosa.crawl.schedule import Ranker, Schedule
 from lycosa.crawl.screen import Excluded
+from lycosa.crawl.stored_pages import StoredPages
 from lycosa.crawl.territory import HeldTables, Territory
 from lycosa.crawl.understand import Reader
 from lycosa.crawl.walk import find_again
@@ -33,6 +35,8 @@ from lycosa.fetch.browser_process import find_browser
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
+from lycosa.monitor.find_work import FIND, find_type
+from lycosa.monitor.watching import Watcher
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
 from lycosa.store.state import LogState
@@ -74,6 +78,7 @@ class Session:
     changed: tuple[str, ...]  # collections whose stored links are to be walked again
     schedule: Schedule
     found: FoundReader
+    guide: Callable[[], int] | None = None  # where a driver walks: takes what that reached; up to which log entry it has walked
     _next_walk: int = 0  # monotonic
 
     def take_up(self) -> None:
@@ -116,7 +121,7 @@ class Session:
         for assignment in self.ledger.assignments.values():
             if assignment.collection.depth is None and len(assignment.fallen) > _FALLEN_KEPT:
                 assignment.fallen.clear()
-        return self.found.read_to
+        return self.found.read_to if self.guide is None else min(self.found.read_to, self.guide())
 
     def walk_fallen(self) -> bool:
         """Walk the links of pages that turned out to lie nearer. True if there were any."""
@@ -227,8 +232,11 @@ def open_session(
         ranker = RankerAmong(workspace.storage, ranker, worker, config.run.rank_interval // 2, clock)
     schedule = Schedule(ledger, ranker, config.run.rank_interval)
 
+    watcher = Watcher(workspace.storage, clock)
+
     def ticks() -> None:
         schedule.tick()
+        watcher.refresh()
         if tick is not None:
             tick()
 
@@ -252,8 +260,11 @@ def open_session(
     changed = tuple(
         name for name, chosen in settings.items() if name in before and (look_again(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
     )
+    operations = Operations(ledger, working.absorber.discovery, StoredPages(workspace), {FIND: find_type(workspace.storage)})
+    working.absorber.watching, working.absorber.operations = watcher, operations
     tables = HeldTables(workspace, claim.state, territory)
     inbox = Inbox(claim, workspace.storage, ledger)
+    inbox.operations = operations
     found = FoundReader(ledger, working.absorber.discovery, inbox, claim, workspace.storage)
     ledger.applied = found.applied
     session = Session(workspace, claim, ledger, working, fetching, inbox, tables, changed, schedule, found)

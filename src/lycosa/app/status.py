@@ -14,7 +14,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection
 from lycosa.core.errors import UsageError
 from lycosa.core.hours import parse_hours
-from lycosa.core.records import UrlState
+from lycosa.core.records import UrlState, VisitKind
 from lycosa.crawl.assignment import recrawl_rules
 from lycosa.frontier.recrawl import due_expr
 from lycosa.index.shards import current_generation
@@ -41,6 +41,7 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
     tables = LiveTables(workspace, state)
     now_ms = (clock or SystemClock()).now_ms()
     rows, pages, visits, hosts = (tables.scan(name) for name in ("urls", "pages", "visits", "hosts"))
+    visits = visits.filter(pl.col("kind") != VisitKind.CHECK.value)  # `lycosa uptime` tells of those
     urls = rows.filter(pl.col("operation") == "")
     collections = {
         name: known_collection(settings, state.counters[f"pages.{name}"]).collection for name, settings in state.settings.items()

@@ -33,10 +33,13 @@ class Submitted:
     owner: OwnerNote | None
 
 
-def submit(root: str, config: Config, urls: Sequence[str], collection: str = "", clock: Clock | None = None) -> Submitted:
+def submit(
+    root: str, config: Config, urls: Sequence[str], collection: str = "", clock: Clock | None = None, operation: str = ""
+) -> Submitted:
     """Put URLs into the inbox of a workspace. All of them, or none.
 
-    A URL that is known is fetched again. `collection` may be empty where there is only one.
+    A URL that is known is fetched again. `collection` may be empty where there is only one. `operation`: what is to be done with the
+    pages and those that they lead to (`lycosa.crawl.operation`).
 
     Raises:
         UsageError: which collection is not clear, or a URL cannot be used, lies outside its scope, or is excluded.
@@ -67,7 +70,7 @@ def submit(root: str, config: Config, urls: Sequence[str], collection: str = "",
             usable.append(url)
     if wrong:
         raise UsageError("nothing was submitted:\n" + "\n".join(wrong))
-    content = submission(chosen.name, usable, format_time(clock.now_ms()))
+    content = submission(chosen.name, usable, format_time(clock.now_ms()), operation)
     if len(content) > MAX_FILE_BYTES:
         raise UsageError(f"{len(usable):,} URLs are too many at once: submit them in several calls, or make them seeds (seed_file)")
     workspace.storage.make_folder(INBOX)

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from lycosa.core.config import Collection, Config, parse_config
 
-SECTIONS = ("fetch", "crawl", "index", "store", "run", "cluster", "serve")
+SECTIONS = ("fetch", "crawl", "index", "store", "run", "cluster", "serve", "search", "notify")
 
 
 def configuration_template() -> str:

@@ -13,6 +13,7 @@ from lycosa.core.config import Config, StoreSettings
 from lycosa.core.errors import LycosaError
 from lycosa.crawl.engine import Engine
 from lycosa.graph.generation import make_generation, newest
+from lycosa.index.shards import index_analysis
 from lycosa.store.merge import merge, merge_is_due
 from lycosa.store.plan import MergeSettings
 from lycosa.store.sweep import sweep
@@ -112,4 +113,4 @@ def rank_when_due(root: str) -> None:
         if SystemClock().now_ms() - info.made_at < RANK_EVERY_MS or info.log_entry == workspace.state().head:
             return
     with suppress(FileNotFoundError):  # a merge took a file away: the next time
-        make_generation(workspace)
+        make_generation(workspace, index_analysis(root))

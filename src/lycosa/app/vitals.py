@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from lycosa.app.pausing import PausedByPeople
 from lycosa.app.room import Room
 from lycosa.app.session import Session
 from lycosa.core.clock import Clock
@@ -51,13 +52,15 @@ class Rest:
         jobs = list(jobs)
         self._hours = {job.collection.name: parse_hours(job.collection.schedule) for job in jobs}
         self._paused = frozenset(job.collection.name for job in jobs if job.collection.paused)
+        self._people = PausedByPeople(clock)
         self._room = room
         self.resting: frozenset[str] = frozenset()
 
     def look(self, session: Session) -> None:
         """Have the worker fetch for those that may be fetched for."""
         now_ms = self._clock.now_ms()
-        self.resting = self._paused | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
+        by_people = self._people.look(session.workspace.storage) & self._hours.keys()
+        self.resting = self._paused | by_people | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
         session.worker.rest(self.resting)
         session.worker.pause(not self._room.look())
 
@@ -66,7 +69,7 @@ class Rest:
         """Why nothing is fetched; "" while all is well."""
         if self._room.message:
             return self._room.message
-        if len(self.resting) == len(self._hours):
+        if self._hours and len(self.resting) == len(self._hours):
             return "every collection rests: it is paused, or its schedule says so"
         return ""
 

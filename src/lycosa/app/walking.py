@@ -6,6 +6,7 @@ are new carry it on, and when nothing is left the links are walked once more, un
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from lycosa.app.session import Session
 from lycosa.core.config import Collection
 from lycosa.core.errors import Exclusion, UsageError
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlId, UrlRow, UrlState
+from lycosa.crawl.abroad import Way
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.resume import stored_rows
 from lycosa.frontier.frontier import Order
@@ -27,6 +29,16 @@ from lycosa.url.rules import Rules
 
 UNVISITED = "unvisited"
 """Instead of a URL: from every known URL that was never visited."""
+
+
+@dataclass(slots=True, frozen=True)
+class Reached:
+    """A URL that a walk has reached. `distance`: links from the start; `depth`: links from a seed, by the page that led here."""
+
+    id: UrlId
+    distance: int
+    depth: int
+    referrer: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -68,7 +80,8 @@ def recorded(collection: Collection, before: dict[str, Any]) -> Collection:
 
 
 class Walk:
-    """Holds a session to what `start` allows. Make it before the session takes up; then `spread`, run, `spread`, until it says no."""
+    """Holds a session to what `start` allows. Make it before the session takes up; then `spread`, run, `spread`, until it says no.
+    Where several workers share the partitions their driver walks (`lycosa.app.walking_shared`), and each `take`s what that reached."""
 
     def __init__(self, session: Session, name: str, start: Start) -> None:
         reserve = session.ledger.reserve
@@ -85,12 +98,9 @@ class Walk:
         """Walk the stored links. True if that reached a URL for the first time, or by a shorter way."""
         if self._reach is None:
             return False
-        ledger, gate = self._session.ledger, self._assignment.gate
-        reached = False
-        if not self._begun:
-            self._begun = reached = True
-            gate.depth_limit, gate.reach = None, self._reach
-            ledger.reserve.hush()
+        reached = self._begin(self._reach)
+        if reached:
+            ledger = self._session.ledger
             identity = Identifier(ledger.domains, self._session.workspace.partitions).identify(self._start.url)
             self._reach.put(identity.url_key, 0)
             ledger.reserve.reached(identity.host_key)
@@ -103,12 +113,41 @@ class Walk:
             distance += 1
         return self._reopen(self._reach) or reached
 
+    def take(self, rows: Iterable[Reached]) -> None:
+        """Instead of `spread`, where somebody else walks the links: what that reached in partitions that are held here."""
+        reach, assignment, ledger = self._reach, self._assignment, self._session.ledger
+        if reach is None:
+            return
+        self._begin(reach)
+        now_ms = ledger.clock.now_ms()
+        came = False
+        for each in rows:
+            came = True
+            if not reach.put(each.id.url_key, each.distance):
+                continue
+            if _is_known(assignment, each.id):
+                ledger.reserve.reached(each.id.host_key)
+            else:
+                assignment.gate.receive(each.id, each.depth, now_ms, Way(each.referrer))
+        if came:  # one that a page of our own led to may have been excluded as well
+            self._reopen(reach)
+
+    def _begin(self, reach: Reach) -> bool:
+        """From now on only what is reached is fetched, whatever its depth. False: that is so already."""
+        if self._begun:
+            return False
+        self._begun = True
+        self._assignment.gate.depth_limit, self._assignment.gate.reach = None, reach
+        self._session.ledger.reserve.hush()
+        return True
+
     def _expand(self, reach: Reach, sources: Keys, distance: int) -> list[int]:
         """Walk the links of URLs that all lie at one distance; returns the keys of what is reached now."""
         assignment, ledger = self._assignment, self._session.ledger
         now_ms = ledger.clock.now_ms()
         reached: list[int] = []
-        for links in self._links(sources):
+        levels = pl.DataFrame({"url_key": sources, "distance": distance}, schema={"url_key": pl.UInt64, "distance": pl.Int64})
+        for links in followed_links(self._session.tables, assignment.collection, levels):
             for target, is_redirect, source_key, source in links.iter_rows():
                 for identity in assignment.gate.extend(source_key, (target,), 0 if is_redirect else 1):
                     reached.append(identity.url_key)
@@ -116,22 +155,6 @@ class Walk:
                         depth = assignment.known.depth(ledger.identifier.identify(source)) or 0
                         assignment.gate.admit(target, depth + (not is_redirect), now_ms, referrer=source)
         return reached
-
-    def _links(self, sources: Keys) -> list[pl.DataFrame]:
-        """The stored links of some URLs that a crawl follows: each target once (target, is_redirect, source_key, source)."""
-        tables, wanted = self._session.tables, pl.DataFrame({"url_key": sources}, schema={"url_key": pl.UInt64})
-        closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
-        frames = []
-        for frame in tables.batches("links", ("url_key", "source", "target", "kind", "rel")):
-            links = frame.join(wanted, on="url_key", how="semi").join(closed, on="url_key", how="anti")
-            links = links.filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
-            if self._assignment.collection.respect_nofollow:
-                links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
-            if links.height:
-                by_target = links.with_columns(is_redirect=pl.col("kind") == LinkKind.REDIRECT.value).sort("is_redirect", descending=True)
-                chosen = by_target.unique("target", keep="first", maintain_order=True)
-                frames.append(chosen.select("target", "is_redirect", "url_key", "source"))
-        return frames
 
     def _reopen(self, reach: Reach) -> bool:
         """Admit again what only the collection's depth had excluded. True if there was any."""
@@ -155,6 +178,21 @@ class Walk:
             return (sign * (reach.distance(row.id.url_key) or 0),)
 
         frontier.reorder(name, Order(replace(order.strategy, rank=rank), order.priority))
+
+
+def followed_links(tables: LiveTables, collection: Collection, sources: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The stored links of some URLs (url_key, distance) that a crawl follows: target, is_redirect, url_key, source. In each frame a
+    target stands once, with the source by which it is nearest."""
+    closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
+    for frame in tables.batches("links", ("url_key", "source", "target", "kind", "rel")):
+        links = frame.join(sources, on="url_key").join(closed, on="url_key", how="anti")
+        links = links.filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
+        if collection.respect_nofollow:
+            links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
+        if links.height:
+            is_redirect = pl.col("kind") == LinkKind.REDIRECT.value
+            nearest = links.with_columns(is_redirect=is_redirect).sort(pl.col("distance") - is_redirect.cast(pl.Int64), maintain_order=True)
+            yield nearest.unique("target", keep="first", maintain_order=True).select("target", "is_redirect", "url_key", "source")
 
 
 def _is_known(assignment: Assignment, identity: UrlId) -> bool:

@@ -23,6 +23,7 @@ OF_STOP_TIMEOUT = 0.8
 
 _RESTART_PAUSE_MS = 1_000
 _NO_ROOM_PAUSE_MS = 3_000
+_HOLD_MS = 1_000
 
 
 class SettingsRefused(ConfigError):
@@ -71,6 +72,11 @@ class WorkerKeeper:
         if self.child is not None and self._kill_at is None:
             self.child.terminate()
             self._kill_at = now + round(settings.stop_timeout * OF_STOP_TIMEOUT)
+
+    def hold(self, now: int, settings: RunSettings) -> None:
+        """Have it commit and end, and start none for a second: a hunt wants its place. Call it for as long as that is so."""
+        self.renew(now, settings)
+        self._start_at = now + _HOLD_MS
 
     def _start(self, plan: Plan) -> None:
         self._mark.set("")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from multiprocessing.sharedctypes import RawArray, RawValue
 from types import FrameType
 
@@ -14,6 +16,7 @@ from lycosa.app.memory import tune_memory
 from lycosa.app.processes import News
 from lycosa.app.room import Room, is_disk_full
 from lycosa.app.session import Session, open_session
+from lycosa.app.uptime_session import Uptime
 from lycosa.app.vitals import Rate, Rest, Vitals, cpu_s, figures
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
@@ -153,6 +156,7 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
         tick=lambda: _call(ticks),
     )
     done = False
+    uptime = Uptime(workspace, session.ledger, session.worker, order.config, clock, _say)
     try:
         absorber = session.worker.absorber
         assert isinstance(absorber.understand, Reader)
@@ -160,15 +164,17 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
         watch = Watch(session, order, clock, lambda: last[0] if last else None)
         watch.write("taking up what is stored")
         session.take_up()
+        uptime.tick()
         stopping.worker = session.worker
         tell(News.WORKING)
-        ticks += [session.inbox.apply, watch.tick]
+        ticks += [session.inbox.apply, watch.tick, uptime.tick]
         session.worker.run()
         done = True
     except SystemExit:
         done = True
         raise
     finally:
+        uptime.close()
         session.close()  # waits for a commit that is being written
         if done:
             session.claim.release()
@@ -231,6 +237,11 @@ class Watch:
                 assignment.fallen.clear()
         if any(assignments[name].fallen for name in self._limited):
             self._session.walk_fallen()
+
+
+def _say(message: str) -> None:
+    """A line for people, with the time, as the daemon writes them."""
+    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {message}", file=sys.stderr, flush=True)
 
 
 def _call(ticks: list[Callable[[], object]]) -> None:

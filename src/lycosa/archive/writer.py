@@ -33,7 +33,7 @@ from lycosa.archive.record import (
 )
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkError
-from lycosa.core.records import Exchange, Visit
+from lycosa.core.records import Exchange, Visit, VisitKind
 from lycosa.core.version import VERSION
 from lycosa.fetch.decode import parse_head
 
@@ -140,7 +140,8 @@ class WarcWriter:
         is_resource = not is_http and bool(exchange.response_head) and (exchange.status == 200 or revisit_of is not None)
         if head is None and not is_resource:
             revisit_of = None
-        visit.digest = payload_digest(exchange) if revisit_of is None else revisit_of.digest
+        if visit.kind != VisitKind.CHECK:  # of a check what was found is archived, not the payload: the visit has its digest
+            visit.digest = payload_digest(exchange) if revisit_of is None else revisit_of.digest
         leftover: dict[str, bytes] = {}
         date = f"WARC-Date: {warc_date(visit.fetched_at)}\r\nWARC-Warcinfo-ID: <{self._warcinfo_id}>\r\n"
         about = f"{date}WARC-Target-URI: {field_value(exchange.url)}\r\n"

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
 
 from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, typed_url, workspace_root
+from lycosa.cli.watch import IgnoreOption
 from lycosa.core.errors import UsageError
+from lycosa.core.units import parse_duration_ms
 
 
 def command(
     context: typer.Context,
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="What to fetch; a URL that is known is fetched again.")],
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Into which collection, if there are several.")] = "",
+    find: Annotated[
+        list[str] | None, typer.Option("--find", metavar="TEXT", help="Find this text there and in all they lead to; repeatable.")
+    ] = None,
+    ignore: IgnoreOption = None,
+    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="With --find: how old a stored copy may be.")] = "1d",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -26,7 +34,11 @@ def command(
     config = load_config(context, root, overrides, bad=bad)
     if collection in bad:
         raise UsageError(f"collection {collection}: {bad[collection]}")
-    submitted = submit(root, config, [typed_url(url) for url in urls], collection)
+    typed = [typed_url(url) for url in urls]
+    if find:
+        _find(root, config, typed, find, ignore or [], collection, max_age, json_output=json_output)
+        return
+    submitted = submit(root, config, typed, collection)
     owner = submitted.owner
     if json_output:
         facts = {"collection": submitted.collection, "urls": submitted.urls, "file": submitted.file, "running": owner is not None}
@@ -35,3 +47,17 @@ def command(
     number = f"{len(submitted.urls)} URL{'s' if len(submitted.urls) != 1 else ''}"
     who = f"process {owner.pid} takes them up within seconds" if owner else "the next `lycosa run` or `lycosa crawl` takes them up"
     print(f"{number} submitted to collection {submitted.collection}; {who}")
+
+
+def _find(
+    root: str, config: Any, urls: list[str], texts: list[str], ignore: list[str], collection: str, max_age: str, *, json_output: bool
+) -> None:
+    from lycosa.app.finding import submit_find
+
+    ordered = submit_find(root, config, urls, texts, ignore, collection, parse_duration_ms(max_age))
+    if json_output:
+        print_json({"workspace": root, "collection": ordered.collection, "id": ordered.order.id, "running": ordered.running})
+        return
+    who = "the crawl that runs takes it up within seconds" if ordered.running else "the next `lycosa run` or `lycosa crawl` takes it up"
+    print(ordered.order.id)
+    print(f"submitted to collection {ordered.collection}; {who}; what it finds: lycosa watch matches {ordered.order.id}", file=sys.stderr)

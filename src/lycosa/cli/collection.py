@@ -1,4 +1,4 @@
-"""`lycosa collection`: list collections, copy one into another workspace, purge one."""
+"""`lycosa collection`: list collections, pause and resume one, copy one into another workspace, purge one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, print_json, table, workspace_root
 from lycosa.core.units import format_size
 
-app = typer.Typer(help="Collections one by one: listed, copied, purged.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Collections one by one: listed, paused, copied, purged.", no_args_is_help=True, rich_markup_mode=None)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The collection.")]
 
@@ -57,6 +57,22 @@ def copy(
         return
     print(f"{counts(report.rows)} rows; {report.exchanges:,} archived exchanges, {format_size(report.bytes)}")
     print(f"now: lycosa -w {target} index")
+
+
+@app.command()
+def pause(context: typer.Context, name: NameArgument, workspace: WorkspaceOption = "") -> None:
+    """Have nothing fetched for a collection until it is resumed; a running crawl obeys within seconds."""
+    from lycosa.app.pausing import set_paused
+
+    set_paused(workspace_root(context, workspace), name, paused=True)
+
+
+@app.command()
+def resume(context: typer.Context, name: NameArgument, workspace: WorkspaceOption = "") -> None:
+    """Undo `pause`."""
+    from lycosa.app.pausing import set_paused
+
+    set_paused(workspace_root(context, workspace), name, paused=False)
 
 
 @app.command()

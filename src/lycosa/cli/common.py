@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -30,9 +30,19 @@ QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No progress an
 
 
 def workspace_root(context: typer.Context, given: str) -> str:
-    """The workspace named before or after the command's name, else the default."""
-    before = context.obj[0] if context.obj else ""
-    return given or before or DEFAULT_WORKSPACE
+    """The workspace named before or after the command's name, else the default. Raises UsageError for several."""
+    roots = workspace_roots(context, [given] if given else [])
+    if len(roots) > 1:
+        from lycosa.core.errors import UsageError
+
+        raise UsageError(f"several workspaces were named ({', '.join(roots)}): only `search` and `serve` take more than one")
+    return roots[0]
+
+
+def workspace_roots(context: typer.Context, given: Sequence[str] | None) -> list[str]:
+    """The workspaces named after the command's name, else those before it, else the default."""
+    before = context.obj[0] if context.obj else ()
+    return list(given or before) or [DEFAULT_WORKSPACE]
 
 
 def load_config(
@@ -72,6 +82,24 @@ def print_json(document: object) -> None:
 def note(message: str) -> None:
     """A line for people, on stderr."""
     print(message, file=sys.stderr)
+
+
+def read_input(source: str) -> bytes:
+    """A file's bytes, or those of standard input (`-`).
+
+    Raises:
+        UsageError: there is no such file, or it cannot be read.
+    """
+    from pathlib import Path
+
+    from lycosa.core.errors import UsageError
+
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}; name a file, or a URL that starts with http:// or https://") from None
 
 
 def read_lines(path: str) -> list[str]:

@@ -20,6 +20,8 @@ from lycosa.cli import (
     explain,
     export,
     fetch,
+    find,
+    hunt,
     import_,
     index,
     init,
@@ -36,8 +38,12 @@ from lycosa.cli import (
     sql,
     status,
     terms,
+    token,
     translate,
+    uptime,
     validate,
+    versions,
+    watch,
 )
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
@@ -60,6 +66,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.command,
     "add": add.command,
     "search": search.command,
+    "hunt": hunt.command,
     "status": status.command,
     "explain": explain.command,
     "serve": serve.command,
@@ -69,8 +76,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "site": site.command,
     "links": links.command,
     "changes": changes.command,
+    "versions": versions.command,
     "validate": validate.command,
     "sql": sql.command,
+    "find": find.command,
     "terms": terms.command,
     "index": index.command,
     "reparse": reparse.command,
@@ -88,6 +97,9 @@ for _name, _function in COMMANDS.items():
 app.add_typer(export.app, name="export")
 app.add_typer(collection.app, name="collection")
 app.add_typer(translate.app, name="translate")
+app.add_typer(token.app, name="token")
+app.add_typer(uptime.app, name="uptime")
+app.add_typer(watch.app, name="watch")
 
 
 def _version(asked: bool) -> None:
@@ -99,11 +111,11 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _main(
     context: typer.Context,
-    workspace: str = typer.Option("", "-w", "--workspace", metavar="DIR", help="The workspace, for commands that follow."),
+    workspaces: list[str] = typer.Option([], "-w", "--workspace", metavar="DIR", help="The workspace, for commands that follow."),
     overrides: list[str] = typer.Option([], "--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."),
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and end."),
 ) -> None:
-    context.obj = (workspace, tuple(overrides))
+    context.obj = (tuple(workspaces), tuple(overrides))
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, load_config, print_json, table
-from lycosa.core.errors import UsageError, WorkError
+from lycosa.cli.common import JsonOption, SetOption, load_config, print_json, read_input, table
+from lycosa.core.errors import WorkError
 
 
 def command(
@@ -33,7 +31,7 @@ def command(
             raise WorkError(f"{last.url}: {last.refused or (last.exchange and last.exchange.error)}")
         page = read_page(last.exchange, settings)
     else:
-        page = read_page(file_exchange(source, _read(source), url, content_type), settings)
+        page = read_page(file_exchange(source, read_input(source), url, content_type), settings)
     if json_output:
         document = asdict(page)
         document["links"] = [link._asdict() for link in page.links]
@@ -64,12 +62,3 @@ def command(
     print(f"\n{page.main_text}\n")
     for link in page.links:
         print(f"{link.kind:<10} {link.target}  {link.anchor}")
-
-
-def _read(source: str) -> bytes:
-    if source == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(source).read_bytes()
-    except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}; name a file, or a URL that starts with http:// or https://") from None

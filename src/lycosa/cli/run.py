@@ -28,6 +28,9 @@ def command(
     engine: EngineOption = "local",
     address: AddressOption = "",
     workers: WorkersOption = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the pages and the API beside the crawl, as `lycosa serve` does.")] = False,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="With --serve: the port; 0 takes a free one.")] = None,
+    host: Annotated[str, typer.Option("--host", help="With --serve: the address to listen on.")] = "",
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics for Prometheus here; 0 takes a free port.")
     ] = None,
@@ -40,6 +43,10 @@ def command(
 
     from lycosa.app.daemon import RunOrder, run
     from lycosa.app.metrics_port import MetricsPort
+    from lycosa.core.errors import UsageError
+
+    if not serve and (port is not None or host):
+        raise UsageError("--port and --host say where the pages are served: use them with --serve")
 
     before = context.obj[1] if context.obj else ()
     root = workspace_root(context, workspace)
@@ -48,6 +55,12 @@ def command(
         if metrics_port is not None:
             served = stack.enter_context(MetricsPort(root, metrics_port, metrics_host))
             _say(f"metrics are served at {served.address}")
+        if serve:
+            from lycosa.serve.beside import PagesBeside, Served
+
+            settings = load_config(context, root, overrides, bad={}).serve
+            pages = Served(root, host or settings.host, settings.port if port is None else port, order.overrides)
+            stack.enter_context(PagesBeside(pages, _say, settings.processes))
         opened = None
         if is_shared(engine, workers):
             opened = stack.enter_context(open_engine(engine, address, load_config(context, root, overrides, bad={})))

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, load_config, print_json, workspace_root
+from lycosa.cli.common import DEFAULT_WORKSPACE, JsonOption, load_config, print_json, workspace_roots
 from lycosa.cli.translate import document as translation_document
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
 
 if TYPE_CHECKING:
     from lycosa.search.across_vectors import FlatIndex
-    from lycosa.search.engine import Hit, SearchResults
+    from lycosa.search.engine import Hit, SearchRequest, SearchResults
     from lycosa.search.translated import Across
 
 SHOWN = 4
 """Translations of a word that people are shown; --json has all."""
 
 _FACET_VALUES = 20  # that are printed
+_OTHERS = re.compile(rb"^[^#\n]*\b(?:peers|workspaces)\b", re.MULTILINE)
 
 
 def command(
@@ -46,8 +49,16 @@ def command(
     facets: Annotated[
         str, typer.Option("--facets", metavar="NAMES", help="Count all pages found: language,host,collection,type,date.")
     ] = "",
+    spelling: Annotated[bool, typer.Option("--spelling/--no-spelling", help="Say another spelling of a query that finds little.")] = True,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each score is made of.")] = False,
-    workspace: WorkspaceOption = "",
+    workspaces: Annotated[
+        list[str] | None,
+        typer.Option("-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data); several with more -w."),
+    ] = None,
+    peers: Annotated[
+        list[str] | None, typer.Option("--peer", metavar="URL", help="Another Lycosa's server, searched too; repeatable.")
+    ] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the workspaces and peers that [search] names.")] = False,
     json_output: JsonOption = False,
 ) -> None:
     """Search what was crawled."""
@@ -55,7 +66,8 @@ def command(
     from lycosa.search.engine import Searcher, SearchRequest
     from lycosa.search.results import FACETS
 
-    root = workspace_root(context, workspace)
+    roots = workspace_roots(context, workspaces)
+    root = roots[0]
     names = tuple(name.strip() for name in facets.split(",") if name.strip())
     if unknown := [name for name in names if name not in FACETS]:
         raise UsageError(f"--facets {unknown[0]}: there is no such facet; they are {', '.join(FACETS)}")
@@ -73,16 +85,52 @@ def command(
         folded=not copies,
         facets=names,
         explain=explain,
+        spelling=spelling,
     )
     if across or into:
         request = replace(request, across=_across(into, source, translations or []))
-    results = Searcher(root, _vectors(context, root) if request.across is not None else None).search(request)
+    vectors = _vectors(context, root) if request.across is not None else None
+    if len(roots) > 1 or peers or (not alone and _names_others(context, root)):
+        only_peers = peers and roots == [DEFAULT_WORKSPACE] and not _is_there(root)
+        results = _together(context, [] if only_peers else roots, peers or [], request, vectors, alone=alone)
+    else:
+        results = Searcher(root, vectors).search(request)
     if json_output:
         print_json(_document(results))
     else:
         _print(results)
     if not results.hits:
         raise typer.Exit(1)
+
+
+def _names_others(context: typer.Context, root: str) -> bool:
+    """Whether the configuration may name what is searched too: to read it takes longer than most searches."""
+    from lycosa.index.generation import storage_of
+
+    if any(override.startswith("search.") for override in (context.obj[1] if context.obj else ())):
+        return True
+    return _OTHERS.search(storage_of(root).read("lycosa.toml") or b"") is not None
+
+
+def _is_there(root: str) -> bool:
+    from lycosa.index.generation import storage_of
+    from lycosa.search.engine import WORKSPACE_FILE
+
+    return storage_of(root).size(WORKSPACE_FILE) is not None
+
+
+def _together(
+    context: typer.Context, roots: list[str], peers: list[str], request: SearchRequest, vectors: FlatIndex | None, *, alone: bool
+) -> SearchResults:
+    from contextlib import closing
+
+    from lycosa.search.many_open import open_many
+
+    config = load_config(context, roots[0] if roots else None, None)
+    if alone:
+        config = config.model_copy(update={"search": config.search.model_copy(update={"workspaces": (), "peers": ()})})
+    with closing(open_many(roots, peers, config, vectors=vectors)) as many:
+        return many.search(request)
 
 
 def _vectors(context: typer.Context, root: str) -> FlatIndex | None:
@@ -118,6 +166,7 @@ def _document(results: SearchResults) -> dict[str, object]:
         "generation": results.generation,
         "notes": results.notes,
         "missing_shards": list(results.missing_shards),
+        "did_you_mean": None if (other := results.did_you_mean) is None else {"query": other.query, "total": other.total},
         "translations": [translation_document(query) for query in results.translations],
         "hits": [
             {
@@ -134,6 +183,7 @@ def _document(results: SearchResults) -> dict[str, object]:
                 "type": hit.type,
                 "copies": hit.copies,
                 "from_host": hit.from_host,
+                **({"source": hit.source} if hit.source else {}),
                 **({"explanation": asdict(hit.explanation)} if hit.explanation is not None else {}),
             }
             for hit in results.hits
@@ -147,27 +197,35 @@ def _print(results: SearchResults) -> None:
     for query in results.translations[1:]:
         words = "; ".join(f"{term.source}: {', '.join(one.surface for one in term.alternatives[:SHOWN])}" for term in query.terms)
         print(f"{query.language}  {words}", file=sys.stderr)
+    left = Counter(hit.host for hit in results.hits)
     for number, hit in enumerate(results.hits, results.offset + 1):
-        _print_hit(number, hit, colour)
+        left[hit.host] -= 1
+        _print_hit(number, hit, colour, more=0 if left[hit.host] else hit.from_host - sum(hit.host == other.host for other in results.hits))
     for name, values in results.facets.items():
         print(f"{name}: " + ", ".join(f"{_plain(value)} {count:,}" for value, count in list(values.items())[:_FACET_VALUES]))
+    if results.did_you_mean is not None:
+        print(f"Did you mean: {_plain(results.did_you_mean.query)} ({results.did_you_mean.total:,})", file=sys.stderr)
     for line in results.notes:
         print(line, file=sys.stderr)
     shown = f"{results.offset + 1} to {results.offset + len(results.hits)} of " if results.hits else ""
     print(f"{shown}{results.total:,} results in {results.took_ms:.0f} ms", file=sys.stderr)
 
 
-def _print_hit(number: int, hit: Hit, colour: bool) -> None:
+def _print_hit(number: int, hit: Hit, colour: bool, more: int) -> None:
+    """`more`: pages of its host that were found and are not shown."""
+
     def paint(code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if colour else text
 
     snippet = "".join(paint("1;33", text) if match else text for text, match in hit.snippet)
     date = format_time(hit.published_at if hit.published_at is not None else hit.fetched_at)[:10]
     print(f"{number:>2}. {paint('1', _plain(hit.title) or hit.url)}")
-    print(f"    {paint('32', hit.url)}  {hit.language or '?'}  {date}")
+    print(f"    {paint('32', hit.url)}  {hit.language or '?'}  {date}{f'  from {_plain(hit.source)}' if hit.source else ''}")
     print(f"    {_plain(snippet, colour)}")
     if hit.copies:
         print(f"    {hit.copies:,} more with the same text")
+    if more > 0:
+        print(f"    {more:,} more from this site: site:{_plain(hit.host)}")
     if hit.explanation is not None:
         told = hit.explanation
         print(f"    {hit.score:.3f} = words {told.words:.3f} × prior {told.prior:.3f} × freshness {told.freshness:.3f}")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lycosa.cli.common import SetOption, WorkspaceOption, load_config, note, require_workspace, workspace_root
+from lycosa.cli.common import SetOption, load_config, note, require_workspace, workspace_roots
 
 if TYPE_CHECKING:
     from lycosa.crawl.engine import Engine
+    from lycosa.serve.beside import Served
+    from lycosa.serve.source import Source
 
 READY_S = 60.0
 """How long replicas may take to open their shards before the page is served without those that are not there yet."""
@@ -27,23 +29,51 @@ def command(
     ] = "",
     address: Annotated[str, typer.Option("--address", metavar="HOST:PORT", help="The Ray cluster; without it one is started here.")] = "",
     replicas: Annotated[int, typer.Option("--replicas", min=1, max=100, help="Replicas of each shard, with --engine.")] = 1,
-    workspace: WorkspaceOption = "",
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, max=64, help="How many processes serve (default 1): about one a CPU.")
+    ] = None,
+    workspaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data); with more -w others are searched too."
+        ),
+    ] = None,
+    peers: Annotated[
+        list[str] | None, typer.Option("--peer", metavar="URL", help="Another Lycosa's server, searched too; repeatable.")
+    ] = None,
     overrides: SetOption = None,
 ) -> None:
     """Serve the search page and the JSON API until Ctrl-C."""
     from lycosa.app.status import workspace_status
+    from lycosa.core.errors import UsageError
     from lycosa.search.federation import Federation
     from lycosa.search.keeper import ReplicaKeeper
+    from lycosa.search.many_open import open_many
+    from lycosa.serve.beside import Served
     from lycosa.serve.server import run_server
     from lycosa.serve.source import ShardSource
 
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    root = workspace_root(context, workspace)
+    roots = workspace_roots(context, workspaces)
+    root = roots[0]
     require_workspace(root)
     config = load_config(context, root, overrides)
+    many = config.serve.processes if processes is None else processes
+    if many > 1:
+        if engine or len(roots) > 1 or peers:
+            raise UsageError("several processes serve one workspace: name other workspaces and peers in lycosa.toml, [search]")
+        _serve_by(
+            many, Served(root, host or config.serve.host, config.serve.port if port is None else port, _overrides(context, overrides))
+        )
+        return
     with contextlib.ExitStack() as stack:
-        source = None
+        source: Source | None = None
+        others = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
+        if engine and others:
+            raise UsageError("--engine searches one workspace: leave it out, or the other workspaces and peers")
+        if others:
+            source = stack.enter_context(contextlib.closing(open_many(roots, peers or [], config, own_name="")))
         if engine:
             machines = stack.enter_context(contextlib.closing(_engine(engine, address, config.cluster.install)))
             keeper = stack.enter_context(contextlib.closing(ReplicaKeeper(machines, root, replicas, copy=engine == "ray", say=note)))
@@ -56,7 +86,27 @@ def command(
             config.serve.port if port is None else port,
             status=lambda: workspace_status(root),
             source=source,
+            limits=config.serve,
         )
+
+
+def _serve_by(processes: int, served: Served) -> None:
+    """Serve by several processes until SIGINT or SIGTERM."""
+    import signal
+    import threading
+
+    from lycosa.serve.beside import PagesBeside
+
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    with PagesBeside(served, print, processes):
+        ended.wait()
+
+
+def _overrides(context: typer.Context, own: list[str] | None) -> tuple[str, ...]:
+    before: tuple[str, ...] = context.obj[1] if context.obj else ()
+    return (*before, *(own or ()))
 
 
 def _engine(name: str, address: str, install: str) -> Engine:

@@ -11,6 +11,8 @@ from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, lo
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size
 
+_NODE_LETTERS = 8
+
 
 def command(
     context: typer.Context,
@@ -146,14 +148,14 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         where = f"{node['address']}, " if node.get("address") else ""
         life = "" if node.get("alive") else "dead; "
         holds = f"{_many(node['workers'], 'worker')}, {_many(node['partitions'], 'partition')}, {node['rate']:,} pages a second"
-        rows.append((f"  node {node.get('name')}", f"{life}{where}{node.get('cpus', 0):g} CPUs, {holds}"))
+        rows.append((f"  node {_short(node.get('name'))}", f"{life}{where}{node.get('cpus', 0):g} CPUs, {holds}"))
     rows.extend((f"  worker {worker.get('worker')}", _worker(worker)) for worker in workers)
     return rows
 
 
 def _worker(worker: Mapping[str, Any]) -> str:
     progress = worker.get("progress") or {}
-    parts = [f"on {worker.get('node')}: {_many(worker.get('partitions') or 0, 'partition')}"]
+    parts = [f"on {_short(worker.get('node'))}: {_many(worker.get('partitions') or 0, 'partition')}"]
     if "rate" in progress:
         parts.append(f"{progress['rate']:,} pages a second, {progress.get('pages', 0):,} pages, {progress.get('in_flight', 0):,} in flight")
     parts.append(f"{worker.get('waiting') or 0:,} waiting")
@@ -168,6 +170,11 @@ def _worker(worker: Mapping[str, Any]) -> str:
         parts.append(f"errors {errors}")
     parts.append(f"heard {format_duration(worker.get('last_ping_ms_ago') or 0)} ago")
     return "; ".join(parts)
+
+
+def _short(node: object) -> str:
+    """A node's name as people tell it apart: Ray's are 56 hexadecimal digits."""
+    return str(node)[:_NODE_LETTERS]
 
 
 def _many(number: int, one: str, more: str = "") -> str:

@@ -20,7 +20,9 @@ def command(
     until: Annotated[str, typer.Option("--until", metavar="DATE", help="Only pages from before then.")] = "",
     rising: Annotated[bool, typer.Option("--rising", help="Words that the newest pages hold more often than the earlier ones.")] = False,
     period: Annotated[str, typer.Option("--period", metavar="TIME", help="Which pages are the newest: those of the last TIME.")] = "7d",
-    every: Annotated[bool, typer.Option("--all", help="Show stop words too: what a quarter of the pages hold.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show stop words too: everyday words, and what is spread over the pages as by chance.")
+    ] = False,
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=100_000, help="Words to show.")] = 50,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
-from lycosa.core.errors import UsageError
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, read_input, workspace_root
 
 _SHOWN = 50
 
@@ -30,7 +28,7 @@ def command(
     from lycosa.monitor.validate import html_faults
 
     if source == "-" or ("://" not in source and Path(source).exists()):
-        content = _read(source)
+        content = read_input(source)
         checked = Validated(source, None, len(content), html_faults(content))
     else:
         root = workspace_root(context, workspace)
@@ -47,12 +45,3 @@ def command(
         note(f"{checked.source}{fetched}: {len(checked.faults):,} faults" + (f" ({kinds})" if kinds else ""))
     if checked.faults:
         raise typer.Exit(1)
-
-
-def _read(source: str) -> bytes:
-    if source == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(source).read_bytes()
-    except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}") from None

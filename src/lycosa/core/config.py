@@ -9,37 +9,18 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Container, Iterable, MutableMapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.hours import parse_hours
-from lycosa.core.units import format_duration, parse_duration_ms, parse_size, write_size
+from lycosa.core.monitor import Monitor
+from lycosa.core.peering import SearchSettings
+from lycosa.core.section import DurationMs, Section, SizeBytes
 from lycosa.core.version import VERSION
-
-
-def _duration(value: object) -> object:
-    if isinstance(value, str):
-        try:
-            return parse_duration_ms(value)
-        except UsageError as error:
-            raise ValueError(str(error)) from None
-    if type(value) is int and value == 0:
-        return 0
-    raise ValueError("write a duration as text with its unit, as in '10s'")
-
-
-def _size(value: object) -> object:
-    if isinstance(value, str):
-        try:
-            return parse_size(value)
-        except UsageError as error:
-            raise ValueError(str(error)) from None
-    if type(value) is int and value == 0:
-        return 0
-    raise ValueError("write a size as text with its unit, as in '10MiB'")
 
 
 def _hours(value: str) -> str:
@@ -50,19 +31,12 @@ def _hours(value: str) -> str:
     return value
 
 
-DurationMs = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
-SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(write_size, when_used="json")]
-
 Scope = Literal["host", "domain", "prefix", "any"]
 Strategy = Literal["breadth-first", "depth-first", "server-first", "best-first"]
 Recrawl = Literal["never", "age", "daily", "fresh"]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FetchSettings(_Section):
+class FetchSettings(Section):
     """How pages are fetched: who we say we are, how long we wait, how much we take."""
 
     user_agent: str = Field(
@@ -104,7 +78,7 @@ class FetchSettings(_Section):
     )
 
 
-class CrawlSettings(_Section):
+class CrawlSettings(Section):
     """How a worker runs: when it commits, when a crawl counts as finished."""
 
     patience: DurationMs = Field(120_000, ge=0, description="`crawl` ends when nothing is due or in flight now or within this time.")
@@ -153,7 +127,7 @@ class CrawlSettings(_Section):
     )
 
 
-class IndexSettings(_Section):
+class IndexSettings(Section):
     """How the search index is built."""
 
     heap: SizeBytes = Field(28 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
@@ -165,12 +139,16 @@ class IndexSettings(_Section):
         le=1_024,
         description="Parts of the index, each for a group of partitions, built and searched on several machines. A change builds all anew.",
     )
+    korean: Literal["bigrams", "kiwi"] = Field(
+        "bigrams",
+        description="Korean by pairs of syllables, or by morphemes with kiwipiepy (`pip install 'lycosa[ko]'`). A change builds all anew.",
+    )
     encoder: str = Field(
         "", description="`module:object` of an encoder of your own, asked too by searches across languages; see docs/translation.md."
     )
 
 
-class StoreSettings(_Section):
+class StoreSettings(Section):
     """How the workspace is kept small."""
 
     merge_commits: int = Field(32, ge=2, le=1_000, description="Fold small commits together when this many have gathered.")
@@ -186,7 +164,7 @@ class StoreSettings(_Section):
     )
 
 
-class RunSettings(_Section):
+class RunSettings(Section):
     """`lycosa run`: the daemon that works the configured collections for good."""
 
     restarts: int = Field(
@@ -203,7 +181,7 @@ class RunSettings(_Section):
     disk_reserve: SizeBytes = Field(256 * 2**20, ge=0, description="The crawl pauses while the workspace's disk has less than this free.")
 
 
-class ClusterSettings(_Section):
+class ClusterSettings(Section):
     """Several workers: how they keep in touch, and when one that is not heard of loses its partitions."""
 
     ping_interval: DurationMs = Field(3_000, ge=100, description="How often a worker asks its coordinator what it is to hold.")
@@ -220,14 +198,40 @@ class ClusterSettings(_Section):
     )
 
 
-class ServeSettings(_Section):
+class ServeSettings(Section):
     """The search page and the JSON API."""
 
     host: str = Field("127.0.0.1", description="The address to listen on. Loopback unless you know why not.")
     port: int = Field(8000, ge=0, le=65535, description="The port; 0 takes a free one.")
+    processes: int = Field(1, ge=1, le=64, description="Processes that serve; each holds what it has opened of the index.")
+    rate: int = Field(
+        20,
+        ge=0,
+        le=100_000,
+        description="Requests a second that one address may make, four seconds' worth at once; loopback is free; 0: no limit.",
+    )
+    library: str = Field("", description="The folder of `lycosa export`, whose files are offered. Empty: run/library in the workspace.")
+    public_form: bool = Field(
+        False, description="Let anybody propose sites at /propose; nothing is fetched before somebody with a token takes it."
+    )
+    writes: int = Field(600, ge=1, le=1_000_000, description="Changes a minute that the holder of one token may make.")
 
 
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class NotifySettings(Section):
+    """How notices leave the house: of watches that matched, of sites that went down."""
+
+    timeout: DurationMs = Field(10_000, ge=100, description="How long a webhook may take to answer, or a command to end.")
+    private: tuple[Annotated[str, Field(pattern=r"^[^\s/@]+:\d{1,5}$")], ...] = Field(
+        (), description="Webhooks that may be reached though their address is not public: `HOST:PORT` each, as `127.0.0.1:9000`."
+    )
+    secret_env: _Variable = Field(
+        "LYCOSA_WEBHOOK_SECRET",
+        description="The environment variable with the secret that webhooks are signed with (HMAC-SHA256, Standard Webhooks); "
+        "`whsec_` and base64, or any text. Where it is not set, they are not signed.",
+    )
 
 
 def _web_address(value: str) -> str:
@@ -244,7 +248,7 @@ def _expression(value: str) -> str:
     return value
 
 
-class BasicAuth(_Section):
+class BasicAuth(Section):
     """Credentials for HTTP Basic authentication (RFC 7617). They are sent to URLs of that origin below that path, and nowhere else."""
 
     url: Annotated[str, AfterValidator(_web_address)] = Field(description="Where they hold: this URL and everything below its path.")
@@ -252,7 +256,7 @@ class BasicAuth(_Section):
     password_env: _Variable = Field(description="The environment variable that holds the password; it stands nowhere else.")
 
 
-class FormLogin(_Section):
+class FormLogin(Section):
     """A form to log in with, once for all pages of its origin; with it the collection keeps cookies. The page with the form is asked
     for, and what it holds in hidden fields is sent back with `fields` and the password."""
 
@@ -272,7 +276,7 @@ class FormLogin(_Section):
     )
 
 
-class Collection(_Section):
+class Collection(Section):
     """A named task: what to crawl, how far, how politely."""
 
     name: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name: lower case, digits, - and _.")
@@ -392,7 +396,7 @@ class Collection(_Section):
     )
 
 
-class Config(_Section):
+class Config(Section):
     """All of lycosa.toml."""
 
     fetch: FetchSettings = Field(default_factory=lambda: FetchSettings())
@@ -402,7 +406,10 @@ class Config(_Section):
     run: RunSettings = Field(default_factory=lambda: RunSettings())
     cluster: ClusterSettings = Field(default_factory=lambda: ClusterSettings())
     serve: ServeSettings = Field(default_factory=lambda: ServeSettings())
+    search: SearchSettings = Field(default_factory=lambda: SearchSettings())
+    notify: NotifySettings = Field(default_factory=lambda: NotifySettings())
     collection: tuple[Collection, ...] = Field((), description="The collections, one [[collection]] each.")
+    monitor: tuple[Monitor, ...] = Field((), description="What `lycosa uptime` watches, one [[monitor]] each.")
 
 
 def parse_config(
@@ -444,6 +451,9 @@ def parse_config(
             raise ConfigError(problem)
         else:
             bad[f"{collection.name} (number {number})" if collection.name in good else collection.name] = problem
+    twice = [url for url, number in Counter(each.url for each in config.monitor).items() if number > 1]
+    if twice:
+        raise ConfigError(f"{source}: two monitors have the URL {twice[0]}; one is enough")
     return config.model_copy(update={"collection": tuple(good.values())})
 
 
@@ -482,15 +492,18 @@ def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
     annotation = str(model.model_fields[key].annotation)
     if annotation.startswith("tuple") and not isinstance(parsed, list):
         parsed = [parsed]
-    tables = data.setdefault(section, [{}] if section == "collection" else {})
-    for table in tables if section == "collection" and isinstance(tables, list) else [tables]:
-        if not isinstance(table, dict) or (section == "collection" and table is tables):
-            brackets = "[[collection]]" if section == "collection" else f"[{section}]"
+    several = section in ("collection", "monitor")
+    if section == "monitor" and section not in data:
+        return  # there is none that it could hold for
+    tables = data.setdefault(section, [{}] if several else {})
+    for table in tables if several and isinstance(tables, list) else [tables]:
+        if not isinstance(table, dict) or (several and table is tables):
+            brackets = f"[[{section}]]" if several else f"[{section}]"
             raise ConfigError(f"{source}: {section} is a table: write {brackets} and its settings below")
         table[key] = parsed
 
 
-def _sections() -> dict[str, type[_Section]]:
+def _sections() -> dict[str, type[Section]]:
     return {
         "fetch": FetchSettings,
         "crawl": CrawlSettings,
@@ -499,7 +512,10 @@ def _sections() -> dict[str, type[_Section]]:
         "run": RunSettings,
         "cluster": ClusterSettings,
         "serve": ServeSettings,
+        "search": SearchSettings,
+        "notify": NotifySettings,
         "collection": Collection,
+        "monitor": Monitor,
     }
 
 
@@ -526,7 +542,7 @@ def _fields_at(names: Sequence[str]) -> Iterable[str]:
     """The settings of the table that these names lead to."""
     if not names:
         return Config.model_fields
-    tables: dict[tuple[str, ...], type[_Section]] = {("collection", "auth"): BasicAuth, ("collection", "login"): FormLogin}
+    tables: dict[tuple[str, ...], type[Section]] = {("collection", "auth"): BasicAuth, ("collection", "login"): FormLogin}
     section = tables.get(tuple(names)) or _sections().get(names[0])
     return section.model_fields if section else Config.model_fields
 

@@ -154,5 +154,6 @@ class Exclusion(StrEnum):
     REDIRECT_LIMIT = "redirect_limit"
     ADDRESS = "address_refused"
     OPERATOR = "excluded"  # the operator's list, or `lycosa exclude`
+    OPERATION = "operation_over"  # what was to be done with the page was called off
     MEDIA_TYPE = "media_type"  # the headers say that it is not of the collection's media types
     PARSE_CRASHED = "parse_crashed"

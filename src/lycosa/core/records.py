@@ -46,8 +46,11 @@ class VisitKind(StrEnum):
     REQUISITE = "requisite"  # what a page that is being rendered asked for
 
 
-KINDS_WITHOUT_ROWS = frozenset({VisitKind.ROBOTS, VisitKind.LOGIN, VisitKind.REQUISITE})
-"""Visits of URLs that no row of `urls` stands for: what serves other fetches."""
+KINDS_WITHOUT_ROWS = frozenset({VisitKind.ROBOTS, VisitKind.LOGIN, VisitKind.REQUISITE, VisitKind.CHECK})
+"""Visits of URLs that no row of `urls` stands for: what serves other fetches, and checks of availability."""
+
+CHECKS = "_uptime"
+"""Stands for the collection in visits of kind `check`, which belong to none."""
 
 
 class LinkKind(StrEnum):
@@ -204,6 +207,13 @@ class Visit:
     warc_file: str = ""  # workspace-relative path
     warc_offset: int = 0
     warc_length: int = 0  # compressed bytes of that record
+    # Of checks only (see the table's columns):
+    verdict: str | None = None
+    dns_ms: float | None = None
+    connect_ms: float | None = None
+    tls_ms: float | None = None
+    first_byte_ms: float | None = None
+    certificate_until: int | None = None
 
 
 @dataclass(slots=True)

@@ -13,17 +13,19 @@ from functools import lru_cache, partial
 
 from lycosa.archive.writer import RevisitTarget, payload_digest
 from lycosa.core.errors import Exclusion, FetchError, Refusal
-from lycosa.core.records import Exchange, HostRow, UrlRow, UrlState, Visit, VisitKind
+from lycosa.core.records import Exchange, HostRow, Page, UrlRow, UrlState, Visit, VisitKind
 from lycosa.crawl.budgets import is_held
 from lycosa.crawl.discovery import KINDS, Discovery
 from lycosa.crawl.documents import Documents, document_limits
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.links import redirect_link
+from lycosa.crawl.operation import Operations
 from lycosa.crawl.outcome import Outcome, Verdict, judge
 from lycosa.crawl.requisites import understand_requisites
 from lycosa.crawl.robots import MAX_HOPS
 from lycosa.crawl.understand import Reader, Understand, Understood
 from lycosa.crawl.visits import build_visit
+from lycosa.crawl.watching import Watching
 from lycosa.fetch.decode import Headers, parse_head
 from lycosa.fetch.guard import is_public
 from lycosa.fetch.robots import product_token
@@ -71,6 +73,10 @@ class _Aside:
     booked: bool
 
 
+Heard = Callable[[UrlRow, Visit, Page | None], None]
+"""Told of each row whose exchange was absorbed, of what came of it (`Visit.redirect_to`, the row's state), and of its page if it is one."""
+
+
 class Absorber:
     """Acts on exchanges, one after the other. `understand` may be replaced by a reader in a child process."""
 
@@ -80,6 +86,10 @@ class Absorber:
         self.documents = Documents(document_limits(ledger.config))
         self.understand: Understand = Reader(fetch.max_decoded, product_token(fetch.user_agent), self.documents)
         self.discovery = Discovery(ledger)
+        self.watching: Watching | None = None
+        self.operations: Operations | None = None
+        self.heard: Heard | None = None
+        ledger.before_cut = self.note_matches
         self._retries = fetch.retries
         first = max(fetch.retry_later, 1)
         self._failing = RecrawlRules(failed_first_ms=first, failed_longest_ms=max(first, 7 * DAY_MS))
@@ -152,6 +162,12 @@ class Absorber:
             self._rest(task, exchange, verdict, visit.server)
         return partial(ledger.unread.body, visit.record_id)
 
+    def note_matches(self) -> None:
+        """What watches found in the pages that were shown to them: into the batch that holds these."""
+        if self.watching is not None:
+            for visit, match in self.watching.found():
+                self.ledger.batch.add_match(visit, match)
+
     def _no_longer_aside(self, aside: _Aside, task: Task) -> None:
         ledger, key = self.ledger, task.identity.host_key
         ledger.unread.moved(aside.record_id, ledger.cuts + 1)
@@ -221,6 +237,10 @@ class Absorber:
                 understood = self._understand(exchange, headers, task.rows)
             self._read_row(row, own, verdict, outcome, understood, exchange, headers, first=number == 0)
             self.ledger.batch.add_visit(own)
+            if self.heard is not None:
+                self.heard(row, own, understood.page if understood is not None else None)
+            if self.operations is not None:
+                self.operations.heard(row, own, understood.page if understood is not None else None)
 
     def _understand(self, exchange: Exchange, headers: Headers, rows: tuple[UrlRow, ...]) -> Understood:
         collections = [self.ledger.assignments[row.collection].collection for row in rows]
@@ -311,6 +331,8 @@ class Absorber:
             progress.errors[fault] += 1
         ledger.settle(row, UrlState.VISITED)
         ledger.batch.add_page(visit, page, row.redirect_from, links=first)
+        if visit.changed and self.watching is not None and self.watching.look(visit, page.text):
+            self.note_matches()
         if not was_held:
             ledger.count_page(row)
         assignment = ledger.assignments[row.collection]

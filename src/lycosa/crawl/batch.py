@@ -1,6 +1,7 @@
 """What the next commit will hold: one open WARC and the rows of its exchanges.
 
-A batch is cut by taking the next one; the exchanges of a batch are exactly those of its WARC.
+A batch is cut by taking the next one; the exchanges of a batch are exactly those of its WARC. Where all of them are checks of
+availability the WARC is a journal and no more: what it holds stands in the tables, and it goes once these are committed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from pathlib import Path
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
+from lycosa.crawl.watching import Match
 from lycosa.store.archives import CDXJ_NAME, WARC_NAME
 from lycosa.store.claim import Claim, DataFolder
-from lycosa.store.rows import Row
+from lycosa.store.rows import Row, match_row
 from lycosa.store.tables import Buffers
 from lycosa.url.keys import host_key
 
@@ -35,6 +37,7 @@ class Batch:
         self._domains: dict[str, HostRow] = {}
         self.counters: Counter[str] = Counter()
         self.exchanges = 0
+        self._checked: list[Visit] = []  # of them, checks of availability
         self.text_bytes = 0
         self.orphans_used: list[str] = []
         self.inbox: list[str] = []
@@ -45,6 +48,21 @@ class Batch:
     def empty(self) -> bool:
         holds = self.exchanges or self._urls or self._hosts or self.orphans_used or self.inbox
         return not (holds or self.applied_due or self.found_rows)
+
+    @property
+    def only_checks(self) -> bool:
+        """Whether it holds nothing but checks of availability, which nobody waits for."""
+        others = self._urls or self._hosts or self.orphans_used or self.inbox or self.applied_due or self.found_rows
+        return self._is_journal and not others
+
+    @property
+    def checks(self) -> int:
+        """How many checks of availability it holds."""
+        return len(self._checked)
+
+    @property
+    def _is_journal(self) -> bool:
+        return self.exchanges == len(self._checked)
 
     @property
     def found_rows(self) -> int:
@@ -68,6 +86,11 @@ class Batch:
         self.counters["visits"] += 1
         self.counters["bytes"] += visit.content_length
 
+    def add_check(self, exchange: Exchange, visit: Visit) -> None:
+        """A check of availability: what was found is archived, as a metadata record alone; the exchange has no bytes."""
+        self.archive(exchange, visit)
+        self._checked.append(visit)
+
     def add_page(self, visit: Visit, page: Page, redirect_from: str, *, links: bool = True) -> None:
         """A page of one collection. Its links are the exchange's: `links` only with the first of several collections."""
         self._buffers.add_page(visit, page, redirect_from)
@@ -75,6 +98,11 @@ class Batch:
             self._buffers.links.add_links(visit, page.links)
         self.text_bytes += len(page.text) + len(page.main_text)
         self.counters["pages"] += 1
+
+    def add_match(self, visit: Visit, match: Match) -> None:
+        """A text that is looked for stands in the page of a visit."""
+        self._buffers.matches.add(match_row(visit, match.watch, match.text, match.positions, match.count, match.context))
+        self.counters["matches"] += 1
 
     def add_redirect(self, visit: Visit, link: Link) -> None:
         """A redirect is a link of its source, though its source has no page."""
@@ -127,6 +155,10 @@ class Batch:
 
         A host of another worker's partition, which a robots.txt was redirected to, has its row there.
         """
+        for visit in self._checked:
+            if self._is_journal:
+                visit.warc_file, visit.warc_offset, visit.warc_length = "", 0, 0
+            self.add_visit(visit)
         for of_host in self._urls.values():
             for url in of_host.values():
                 self._buffers.add_url(url)
@@ -144,10 +176,11 @@ class Batch:
         warc = cdxj = None
         if self._warc is not None:
             self._warc.close(sync=True)
+        if self._warc is not None and not self._is_journal:
             warc = f"{folder.relative}/{WARC_NAME}"
             cdxj = f"{folder.relative}/{CDXJ_NAME}"
             write_cdxj(Path(folder.absolute) / CDXJ_NAME, self._archived, record_types=self._warc.record_types)
-        return self._claim.commit(
+        entry = self._claim.commit(
             folder,
             self._buffers.mapping(),
             warc=warc,
@@ -157,6 +190,9 @@ class Batch:
             applied=self.applied,
             counters=self.counters,
         )
+        if self._warc is not None and warc is None:
+            self._claim.drop_journal(folder)
+        return entry
 
     def abandon(self) -> None:
         """Close the open WARC without committing it: it stays for replay."""

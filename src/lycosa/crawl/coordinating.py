@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -180,6 +181,7 @@ class CoordinatorService:
             "engine": self._order.engine,
             "dashboard": self._order.dashboard,
             "written_at": format_time(self._clock.now_ms()),
+            "cpu_s": round(time.process_time(), 2),
             "nodes": [dict(node) for node in self._told.nodes],
             **coordinator.status(),
         }

@@ -62,7 +62,7 @@ class Discovery:
             for url in assignment.collection.feed_urls:
                 identity = self._ledger.identifier.identify(normalise(url))
                 if assignment.gate.holds(identity):  # every worker has the configuration
-                    self._admit(name, identity, FEED, "", 0)
+                    self.admit(name, identity, FEED, "", 0)
 
     def from_robots(self, origin: str, sitemaps: Iterable[str]) -> None:
         """Admit the sitemaps that an origin's robots.txt names, for each collection that takes URLs of the origin."""
@@ -83,7 +83,7 @@ class Discovery:
                 elif number >= MAX_SITEMAPS:
                     refused["too_many_sitemaps"] += 1
                 else:
-                    self._admit(name, self._ledger.identifier.identify(target), SITEMAP, robots_url(origin), 0)
+                    self.admit(name, self._ledger.identifier.identify(target), SITEMAP, robots_url(origin), 0)
 
     def from_page(self, row: UrlRow, links: Iterable[Link]) -> None:
         """Admit the feeds that a page names, where they lie in the collection's scope."""
@@ -93,7 +93,7 @@ class Discovery:
         feeds = [target for target, _, _, kind, _ in links if kind == _FEED_LINK]
         for target in feeds[:MAX_FEEDS]:
             if assignment.gate.takes(target):
-                self._admit(row.collection, self._ledger.identifier.identify(target), FEED, row.id.url, row.depth)
+                self.admit(row.collection, self._ledger.identifier.identify(target), FEED, row.id.url, row.depth)
 
     def read(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit) -> None:
         """Read a sitemap or feed that was fetched, and say when it is read again."""
@@ -126,11 +126,11 @@ class Discovery:
             gate.refused["sitemap_hops"] += 1
         elif row.operation == SITEMAP or not row.referrer or gate.takes(target):
             identity = self._ledger.identifier.identify(target)
-            self._admit(row.collection, identity, row.operation, row.referrer, row.depth, row.redirects + 1)
+            self.admit(row.collection, identity, row.operation, row.referrer, row.depth, row.redirects + 1)
 
     def receive(self, name: str, identity: UrlId, operation: str, way: Way, depth: int) -> bool:
         """Admit a sitemap or feed that another worker found: whether it is new."""
-        return self._admit(name, identity, operation, way.referrer, depth, way.redirects)
+        return self.admit(name, identity, operation, way.referrer, depth, way.redirects)
 
     def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
         """Admit the sitemaps that an index names; however it goes on, their number ends."""
@@ -146,7 +146,7 @@ class Discovery:
                 refused["too_many_sitemaps"] += 1
                 continue
             identity = self._ledger.identifier.identify(url)
-            self._indexed[key] += self._admit(row.collection, identity, SITEMAP, row.referrer, row.depth, row.redirects + 1)
+            self._indexed[key] += self.admit(row.collection, identity, SITEMAP, row.referrer, row.depth, row.redirects + 1)
 
     def settle(self, row: UrlRow, *, changed: bool) -> None:
         """A sitemap or feed was looked at: it waits for its next time, or is done with where nothing is fetched again."""
@@ -168,7 +168,7 @@ class Discovery:
         # In a replay nothing has come to hand yet: what is replayed was asked for on behalf of some collection.
         return queue is not None and (not queue.heads or name in queue.heads or len(self._ledger.assignments) == 1)
 
-    def _admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0) -> bool:
+    def admit(self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0) -> bool:
         """A row for a sitemap or feed, unless there is one: whether it is new. `hops`: the indexes and redirects above it."""
         ledger = self._ledger
         gate, known = ledger.assignments[name].gate, ledger.assignments[name].known

@@ -1,7 +1,7 @@
 """URLs that people submit while a crawl runs or rests: files in the workspace's `inbox`, applied like links.
 
-A file is one JSON object: `collection`, `urls` (text), `submitted_at`. The commit that holds what came of it names the file
-and deletes it afterwards, so a kill in between applies it again and nothing is lost. Applying twice changes nothing: a known URL
+A file is one JSON object: `collection`, `urls` (text), `submitted_at`, perhaps `operation`. The commit that holds what came of it names
+the file and deletes it afterwards, so a kill in between applies it again and nothing is lost. Applying twice changes nothing: a known URL
 is made due only if it was last visited before it was submitted.
 """
 
@@ -19,6 +19,7 @@ from lycosa.core.errors import UrlError
 from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.crawl.abroad import INBOX_LINK, Way
 from lycosa.crawl.ledger import Ledger
+from lycosa.crawl.operation import Operations
 from lycosa.store.claim import INBOX, Claim
 from lycosa.store.storage import Storage
 
@@ -32,11 +33,13 @@ _SECOND_MS = 999  # a time that is written in whole seconds may be so much later
 
 
 class Submission(NamedTuple):
-    """What a file asks for. `submitted_at` in ms since 1970, the latest that the text may mean."""
+    """What a file asks for. `submitted_at` in ms since 1970, the latest that the text may mean; `operation`: what is to be done with the
+    pages, and those that they lead to (`lycosa.crawl.operation`); empty: they are fetched."""
 
     collection: str
     urls: tuple[str, ...]
     submitted_at: int
+    operation: str = ""
 
 
 class Inbox:
@@ -46,6 +49,7 @@ class Inbox:
         self._claim = claim
         self._storage = storage
         self._ledger = ledger
+        self.operations: Operations | None = None
         self._settled: set[str] = set()  # applied, or of a collection that this worker does not work
 
     def admit(self) -> None:
@@ -70,7 +74,9 @@ class Inbox:
                 continue
             self._settled.add(name)
             if found is None:
-                first = next(iter(self._ledger.assignments.values()))
+                first = next(iter(self._ledger.assignments.values()), None)
+                if first is None:
+                    continue
                 first.gate.refused["inbox_unreadable"] += 1
             elif found.collection not in self._ledger.assignments:
                 continue
@@ -94,7 +100,8 @@ class Inbox:
             collection, urls = document["collection"], document["urls"]
             if not isinstance(collection, str) or not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
                 return None
-            return Submission(collection, tuple(urls), self._time(document.get("submitted_at")))
+            operation = str(document.get("operation") or "")
+            return Submission(collection, tuple(urls), self._time(document.get("submitted_at")), operation)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
@@ -121,6 +128,9 @@ class Inbox:
                 identity = gate.seed(url, ledger.clock.now_ms())
             except UrlError as error:
                 gate.refused[error.reason] += 1
+                continue
+            if found.operation:
+                applied += self.operations is not None and self.operations.admit(found.collection, identity, found.operation)
                 continue
             if gate.abroad is not None and not gate.holds(identity):
                 way = Way(kind=INBOX_LINK, first_seen_at=found.submitted_at)
@@ -155,7 +165,7 @@ def partition_of(name: str, partitions: int) -> int:
     return xxh3_64_intdigest(name.encode()) % partitions
 
 
-def submission(collection: str, urls: Iterable[str], submitted_at: str) -> bytes:
+def submission(collection: str, urls: Iterable[str], submitted_at: str, operation: str = "") -> bytes:
     """The content of an inbox file."""
-    document = {"collection": collection, "urls": list(urls), "submitted_at": submitted_at}
+    document = {"collection": collection, "urls": list(urls), "submitted_at": submitted_at, "operation": operation}
     return (json.dumps(document, ensure_ascii=False) + "\n").encode()

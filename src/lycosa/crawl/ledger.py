@@ -122,7 +122,7 @@ class Ledger:
             rules={each.name: recrawl_rules(each) for each in collections if not each.paused},
             active_hosts=settings.active_hosts,
             waiting_urls=settings.waiting_urls,
-            least_pause_ms=max(each.delay for each in collections),
+            least_pause_ms=max((each.delay for each in collections), default=0),
             succeeds=any(
                 each.number != claim.entry and not each.partitions.isdisjoint(claim.partitions) for each in claim.state.claims.values()
             ),
@@ -145,6 +145,7 @@ class Ledger:
         self.refused_origins: set[str] = set()  # the guard does not let us dial them
         self.unfinished: Callable[[], bool] = lambda: False  # asked before a crawl ends: whether something may still become due
         self.linked: Callable[[str, UrlId], None] | None = None  # told of links to known URLs, where they may make them due
+        self.before_cut: Callable[[], None] = lambda: None  # what belongs into the batch and is not there yet goes in
         self.applied: Callable[[], dict[int, int]] = dict  # up to which entry found rows are applied, by partition, for the next commit
         self._claim = claim
         self.claim_number, self.claimed_partitions = claim.entry, claim.partitions
@@ -190,6 +191,7 @@ class Ledger:
 
         Call `committed` when its commit is written.
         """
+        self.before_cut()
         batch = self.batch
         for assignment in self.assignments.values():
             for reason, number in assignment.gate.take_refused().items():

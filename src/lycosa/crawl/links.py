@@ -209,6 +209,10 @@ class LinkGate:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
         return self._admission.refuse(url) in (None, Refusal.PATTERN)
 
+    def written(self, target: str) -> str:
+        """A normalised link as the collection's rules write it; "" if it was refused, and that is remembered."""
+        return "" if isinstance(self._verdicts.get(target), str) else self._rules.apply(target)
+
     @property
     def named_hosts(self) -> int:
         """How many hosts the seeds have."""

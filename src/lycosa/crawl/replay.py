@@ -65,12 +65,13 @@ def replay(
         seen |= stored_rows.committed
         for stored in read_exchanges(locate(orphan.path), relative_path=orphan.path):
             report.exchanges += 1
-            if stored.visit.collection not in ledger.assignments:
+            if stored.visit.collection not in ledger.assignments and stored.visit.kind != VisitKind.CHECK:
                 foreign = True  # stays in the orphan until a crawl of its own collection takes it up
                 continue
             if not ledger.territory.holds(_partition(ledger, stored)):
                 report.others += 1
-                absorber.overhear(stored.exchange, stored.visit)
+                if stored.visit.kind != VisitKind.CHECK:
+                    absorber.overhear(stored.exchange, stored.visit)
                 continue
             if stored.visit.record_id in seen:
                 report.already_committed += 1
@@ -138,6 +139,9 @@ def _absorb(absorber: Absorber, stored: StoredExchange, tables: _Stored) -> bool
     exchange, visit = stored.exchange, stored.visit
     identity = ledger.identifier.identify(exchange.url)
     replayed = Replayed(visit, stored.revisit_of)
+    if visit.kind == VisitKind.CHECK:
+        ledger.batch.add_check(exchange, visit)
+        return True
     if visit.kind == VisitKind.ROBOTS:
         origin = visit.referrer or url_origin(exchange.url)
         ledger.host(identity)

@@ -19,6 +19,7 @@ from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
 from lycosa.crawl.absorb import Absorber, conditions
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.budgets import is_held
+from lycosa.crawl.checks import Checks
 from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.documents import MOST_UNREAD, DocumentFetcher
 from lycosa.crawl.ledger import AWAIT_GRANT, WAIT, Ledger, Task
@@ -37,6 +38,9 @@ from lycosa.url.scope import url_origin
 STOP_GRACE_MS = 3_000
 """At a stop, what is in flight may take this long to end (STORE.md: at most 3 s)."""
 
+CHECKS_COMMIT_MS = 120_000
+"""Checks of availability alone are committed so seldom: each commit leaves a WARC file, and they are safe in it before."""
+
 _OBSERVE_MS = 200
 _IDLE_MS = 10  # something seems due and yet nothing could be begun: look again, but not at once
 _TICK_MS = 1_000
@@ -47,6 +51,7 @@ _GRANT_MS = 1_000  # how long a page waits for the coordinator's word
 _HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
 _COUNT_MS, _COUNT_SHARE = 1_000, 50  # what waits is counted so often, and takes at most that part of the time
 _IDLE_COMMIT_MS = 500  # what there is, once nothing is left to fetch: others may wait for it
+_IDLE_AHEAD_MS = 10_000  # and nothing will be so soon: between two fetches from a host is no time to commit, its WARC would hold one page
 
 Observer = Callable[[Progress], None]
 
@@ -89,6 +94,7 @@ class Worker:
         self.absorber = Absorber(ledger)
         self.progress = ledger.progress
         self.frontier = ledger.frontier
+        self.checks: Checks | None = None  # of availability, made beside the crawl
         self._config = config
         self._documents = self.absorber.documents
         documents = DocumentFetcher(fetcher, self._documents, self._set_aside)
@@ -149,6 +155,8 @@ class Worker:
         clock = self.clock
         self._regrant()
         self._ticks(clock.monotonic_ms())
+        if self.checks is not None:
+            self.checks.turn(clock.monotonic_ms(), may_start=not self._paused and self._may_fetch())
         self._moved = self._start_due(clock.monotonic_ms())
         for exchange in self._wait():
             self._finish(exchange)
@@ -196,12 +204,12 @@ class Worker:
         """How many known URLs wait in each partition that is held. From any thread; about a second old."""
         return self._standing.waiting
 
-    def nothing_to_do(self, now: int) -> bool:
-        """Whether nothing is in flight and nothing is due now."""
+    def nothing_to_do(self, until: int) -> bool:
+        """Whether nothing is in flight and nothing is due up to then."""
         if self._fetcher.active:
             return False
         due = self._next_time()
-        return due is None or due > now
+        return due is None or due > until
 
     def _ticks(self, now: int) -> None:
         """What others do beside the fetching, once a second."""
@@ -350,6 +358,9 @@ class Worker:
     def _send(self, rows: tuple[UrlRow, ...]) -> bool:
         """Start the fetch of a page if its robots.txt is known and allows it."""
         row = rows[0]
+        if row.operation not in KINDS and self.absorber.operations is not None:
+            self.absorber.operations.serve(rows)
+            return False
         origin = url_origin(row.id.url)
         now_ms = self.clock.now_ms()
         if origin in self.ledger.refused_origins:
@@ -570,9 +581,11 @@ class Worker:
         """How long what there is may wait. Where others hold partitions they wait for what is found for them, and all of them for
         the last of it."""
         interval = self._config.crawl.commit_interval
+        if self.ledger.batch.only_checks:
+            return max(interval, min(CHECKS_COMMIT_MS, interval << min(self.progress.commits, 10)))  # the first ones are waited for
         if self._follow is None:
             return interval
-        if self.nothing_to_do(now):
+        if self.nothing_to_do(now + _IDLE_AHEAD_MS):
             return min(interval, _IDLE_COMMIT_MS)
         batch = self.ledger.batch
         return min(interval, self._hand_on_ms) if batch.found_rows or batch.applied_due else interval

@@ -102,6 +102,41 @@ def export_library(
     return report
 
 
+class Held(NamedTuple):
+    """What stands on a shelf: documents, and the hosts they are from."""
+
+    documents: int
+    hosts: int
+
+
+def library_days(workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]) -> dict[ShelfKey, Held]:
+    """What an export of the library would hold, by language and day; nothing is written. One pass over the tables, memory as of an export
+    and 8 bytes a document.
+
+    Raises:
+        FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
+    """
+    parts = [rows.select("library", "day", "host_key") for rows in _listed(workspace, chosen, languages)]
+    if not parts:
+        return {}
+    counted = pl.concat(parts).group_by("library", "day").agg(pl.len(), pl.col("host_key").n_unique().alias("hosts"))
+    return {ShelfKey(str(language), _date(day)): Held(documents, hosts) for language, day, documents, hosts in counted.iter_rows()}
+
+
+def library_documents(workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]) -> pl.DataFrame:
+    """The documents of a selection: `library`, `day`, `collection`, `url`, `title`, `headline`, `charset`, `at`, `live`, in the order of an
+    export. Raises as `library_days` does."""
+    columns = ("library", "day", "collection", "url", "title", "headline", "charset", "at", "live")
+    parts = [rows.select(columns) for rows in _listed(workspace, chosen, languages)]
+    return pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+
+
+def _listed(workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]) -> Iterator[pl.DataFrame]:
+    duplicates = current_duplicates(workspace).select(IDENTITY)
+    for rows, _ in editions_of(LiveTables(workspace), duplicates, chosen, languages, VISIT_COLUMNS, PAGE_COLUMNS, linked=False):
+        yield rows
+
+
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -155,25 +190,7 @@ class _Export:
         return self._folder / key.language / key.day.isoformat()
 
     def _editions(self, visits: Sequence[str], pages: Sequence[str], *, linked: bool) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-        """What is on the days, and the links of those pages, range after range."""
-        tables = self._tables
-        heavy = len(pages) > len(PAGE_COLUMNS)
-        streams = [
-            tables.ordered("pages", (*pages, ENTRY), memory_bytes=_PAGES_BYTES if heavy else _PLAN_BYTES),
-            tables.ordered("visits", visits, memory_bytes=_VISITS_BYTES),
-            tables.ordered("urls", URL_COLUMNS, memory_bytes=_URLS_BYTES),
-        ]
-        if linked:
-            # As they lie: `ordered` would hold the newest parse of every source.
-            files = sources(tables.state.files.get("links", []))
-            streams.append(
-                in_key_order(self._workspace.storage, TABLES["links"], files, _LINKS_BYTES, ("partition", *LINK_COLUMNS, "found_at"))
-            )
-        for page_rows, visit_rows, url_rows, *links in side_by_side(streams):
-            if page_rows.height:
-                chosen = editions(page_rows, visit_rows, url_rows, self._duplicates, self._chosen, self._languages)
-                if chosen.height:
-                    yield chosen, _newest_links(links[0], page_rows) if links else pl.DataFrame()
+        return editions_of(self._tables, self._duplicates, self._chosen, self._languages, visits, pages, linked=linked)
 
     def _plan(self) -> dict[ShelfKey, str]:
         """What each day holds, as a hash of what its documents say."""
@@ -241,6 +258,35 @@ class _Export:
         for (language, day), part in parts.partition_by(["library", "day"], as_dict=True, maintain_order=True).items():
             texts = [text.encode() for text in part["document"]]
             shelves[ShelfKey(str(language), _date(day))].add(texts, list(part.select(PLACE).iter_rows()))
+
+
+def editions_of(
+    tables: LiveTables,
+    duplicates: pl.DataFrame,
+    chosen: LibrarySelection,
+    languages: Mapping[str, str],
+    visits: Sequence[str],
+    pages: Sequence[str],
+    *,
+    linked: bool,
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """What is on the days (see `editions`), and the links of those pages, range after range. `visits` and `pages`: the columns wanted."""
+    heavy = len(pages) > len(PAGE_COLUMNS)
+    streams = [
+        tables.ordered("pages", (*pages, ENTRY), memory_bytes=_PAGES_BYTES if heavy else _PLAN_BYTES),
+        tables.ordered("visits", visits, memory_bytes=_VISITS_BYTES),
+        tables.ordered("urls", URL_COLUMNS, memory_bytes=_URLS_BYTES),
+    ]
+    if linked:
+        # As they lie: `ordered` would hold the newest parse of every source.
+        files = sources(tables.state.files.get("links", []))
+        columns = ("partition", *LINK_COLUMNS, "found_at")
+        streams.append(in_key_order(tables.storage, TABLES["links"], files, _LINKS_BYTES, columns))
+    for page_rows, visit_rows, url_rows, *links in side_by_side(streams):
+        if page_rows.height:
+            found = editions(page_rows, visit_rows, url_rows, duplicates, chosen, languages)
+            if found.height:
+                yield found, _newest_links(links[0], page_rows) if links else pl.DataFrame()
 
 
 def _newest_links(links: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:

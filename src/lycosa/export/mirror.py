@@ -6,6 +6,7 @@ memory a URL of the host.
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,9 +20,11 @@ from lycosa.archive.reader import read_response
 from lycosa.core.config import Collection
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
-from lycosa.export.mirror_names import Named, file_names
+from lycosa.export.mirror_names import Named, file_names, is_known
 from lycosa.export.mirror_rewrite import rewrite_css, rewrite_html
 from lycosa.fetch.decode import decode_with, parse_head
+from lycosa.page.folder import LISTINGS, read_listing
+from lycosa.page.media import Format, format_of
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.rules import Rules
@@ -68,7 +71,7 @@ def export_mirror(workspace: Workspace, host: str, target: str | Path, *, collec
     captures = list(_captures(tables, host, name))
     if not captures:
         raise UsageError(f"collection {name!r} holds no capture of {host}")
-    names = file_names(Named(each.url, each.media_type) for each in captures)
+    names = file_names(Named(each.url, _written_as(each)) for each in captures)
     redirects = dict(_redirects(tables, name))
     settings = tables.state.settings.get(name, {})
     rules = Rules(Collection.model_validate({key: settings[key] for key in Collection.model_fields if key in settings}))
@@ -155,16 +158,50 @@ def _body(workspace: Workspace, capture: _Capture, name: str, find: Callable[[st
     if decoded.error and not decoded.payload:
         return None
     folder = name.rpartition("/")[0].split("/")
+    form = format_of(capture.media_type, b"")
+    if form in LISTINGS:
+        decoded = decoded._replace(payload=_listing(form, decoded.payload, capture.url))
 
     def place(url: str) -> str | None:
         path = find(url)
         return None if path is None else _relative(folder, path)
 
+    if form in LISTINGS:
+        return rewrite_html(decoded.payload, capture.url, "utf-8", place)
     if capture.charset and ("html" in capture.media_type or not capture.media_type):
         return rewrite_html(decoded.payload, capture.url, capture.charset, place)
     if capture.media_type == "text/css":
         return rewrite_css(decoded.payload, capture.url, place)
     return decoded.payload
+
+
+def _written_as(capture: _Capture) -> str:
+    """The media type that a capture's file has: a browser reads pages and text from a disk, and knows no directory listings."""
+    if format_of(capture.media_type, b"") in LISTINGS:
+        return "text/html"
+    return "text/plain" if capture.charset and capture.media_type and not is_known(capture.media_type) else capture.media_type
+
+
+def _listing(form: Format, payload: bytes, url: str) -> bytes:
+    """A directory of an FTP server, or a menu of a gopher server, as a page."""
+    found, _ = read_listing(form, payload, url)
+    title = html.escape(found.title)
+    items = [
+        f'<li><a href="{html.escape(reference)}">{html.escape(text) or html.escape(reference)}</a>' for _, reference, _, text in found.links
+    ]
+    said = [f"<p>{html.escape(line)}" for line in found.lines] if form is Format.GOPHER_MENU else []
+    lines = [
+        "<!doctype html>",
+        '<meta charset="utf-8">',
+        f"<title>{title}</title>",
+        f"<h1>{title}</h1>",
+        *said,
+        "<ul>",
+        *items,
+        "</ul>",
+        "",
+    ]
+    return "\n".join(lines).encode("utf-8", "replace")
 
 
 def _relative(folder: list[str], path: str) -> str:

@@ -63,6 +63,11 @@ def file_names(pages: Iterable[Named]) -> dict[str, str]:
     return names
 
 
+def is_known(media_type: str) -> bool:
+    """Whether files of a media type have an extension of their own."""
+    return media_type in _EXTENSIONS
+
+
 def _wish(page: Named) -> tuple[tuple[str, ...], str, str]:
     """Folders, stem and extension of a URL's file."""
     _, _, rest = page.url.partition("://")

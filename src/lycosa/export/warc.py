@@ -25,6 +25,7 @@ from lycosa.archive.members import RecordFile
 from lycosa.archive.reader import read_group
 from lycosa.archive.writer import sync_folder, warcinfo_record
 from lycosa.core.errors import ArchiveError, WorkError
+from lycosa.core.records import VisitKind
 from lycosa.core.version import VERSION
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -127,7 +128,7 @@ def export_warc(
 
 
 def _captures(tables: LiveTables, chosen: Selection) -> pl.LazyFrame:
-    rows = tables.scan("visits").filter(pl.col("http_status") > 0)
+    rows = tables.scan("visits").filter((pl.col("http_status") > 0) & (pl.col("kind") != VisitKind.CHECK.value))
     if chosen.collection:
         rows = rows.filter(pl.col("collection") == chosen.collection)
     if chosen.host:

@@ -107,8 +107,12 @@ class CurlFetcher:
         elif transfer.posted:
             curl.setopt(pycurl.HTTPGET, 1)
         transfer.posted = request.form is not None
+        self._prepare(transfer)
         self._running[curl] = transfer
         self._driver.add(curl)
+
+    def _prepare(self, transfer: Transfer) -> None:
+        """The last word on a request before it goes out, for fetchers that want more of libcurl."""
 
     def _start_file(self, request: Request, url: re.Match[str]) -> None:
         curl = new_handle(self._settings, self._authorities)

@@ -8,6 +8,7 @@ from lycosa.core.errors import FetchError
 
 COULDNT_CONNECT = 7
 UNSUPPORTED_PROTOCOL = 1
+TIMED_OUT = 28
 RECEIVE_ERROR = 56
 TOO_LARGE_TEXT = "Too large response headers"
 """With it, RECEIVE_ERROR means libcurl's own limit of 300 KiB for all heads of one request."""

@@ -82,6 +82,10 @@ class AddressGuard:
     """Permits public addresses, and any address of the (host, port) pairs that the operator named."""
 
     def __init__(self, allowed: Iterable[tuple[str, int]] = ()) -> None:
+        self.allow(allowed)
+
+    def allow(self, allowed: Iterable[tuple[str, int]]) -> None:
+        """These are the pairs that the operator names from now on. May be called while another thread asks."""
         self._allowed = frozenset((_plain_host(host), port) for host, port in allowed)
 
     def permits(self, ip: str, port: int, host: str) -> bool:

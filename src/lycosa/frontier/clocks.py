@@ -48,18 +48,20 @@ class ClockRules:
         """What suits all collections of a worker: a host that two of them want is asked as the stricter one says."""
         every = list(collections)
         return ClockRules(
-            min(collection.connections_per_host for collection in every),
-            min(collection.domain_connections for collection in every),
+            min((collection.connections_per_host for collection in every), default=1),
+            min((collection.domain_connections for collection in every), default=2),
             min((collection.address_connections for collection in every if collection.address_connections), default=0),
-            min(collection.burst for collection in every),
+            min((collection.burst for collection in every), default=1),
         )
 
 
 @dataclass(slots=True)
 class HostClock:
-    """`ready_at`: not asked before. In a burst: how many fetches it has had, what pause is owed, until when that holds."""
+    """`ready_at`: not asked before; `paced_at`: the same without back-off and what Retry-After asked for, as checks of availability have
+    it. In a burst: how many fetches it has had, what pause is owed, until when that holds."""
 
     ready_at: int = 0
+    paced_at: int = 0
     in_flight: int = 0
     burst: int = 0
     owed: int = 0
@@ -106,6 +108,18 @@ class Clocks:
         if self._crowded(address):
             return BUSY
         return max(ready_at, self._place_at(host, domain))
+
+    def check_at(self, host_key: int, domain: str) -> int:
+        """When a check of availability may ask the host: when nobody is asking it, its usual pause is over and fewer than its domain's
+        places are in use; BUSY until a fetch has ended.
+
+        A check is one request at a time the operator named. It goes through back-off (to find out when the host is well again is what it is
+        for) and does not wait for the domain's resting places: it takes one afterwards, and the crawl waits for that.
+        """
+        host, place = self._hosts.get(host_key), self._domains.get(domain)
+        if (host is not None and host.in_flight) or (place is not None and place.in_flight >= self._places):
+            return BUSY
+        return host.paced_at if host is not None else 0
 
     def holds(self, host_key: int, domain: str, address: str, now: int) -> list[tuple[str, int]]:
         """What keeps the host from being asked now, for `explain`: (rule, milliseconds left), 0 until a fetch has ended."""
@@ -158,6 +172,7 @@ class Clocks:
         host, place = self._hosts[host_key], self._domains[domain]
         self._left(host, place, address)
         rests = pause if domain_pause is None else domain_pause
+        host.paced_at = now + rests
         if self._rules.burst > 1 and (may_burst or host.owed):
             host.burst += 1
             host.owed += pause

@@ -280,6 +280,24 @@ class Frontier:
         self._schedule(queue)
         self._wake(domain)
 
+    def start_beside(self, host_key: int, domain: str, now: int) -> bool:
+        """Count a fetch that none of the heads gave, of a host that may rest in the tables. Give what it returns to `finish_beside`."""
+        if host_key in self._hosts:
+            self.start(host_key, now)
+            return True
+        self.clocks.started(host_key, domain, now)
+        return False
+
+    def finish_beside(self, host_key: int, domain: str, now: int, pause: int, *, queued: bool) -> None:
+        """It has ended; the host is left alone for `pause`."""
+        if queued:  # a host that is being asked is never sent back
+            self.finished(host_key, now, pause)
+            return
+        self.clocks.finished(host_key, domain, now, pause)
+        if host_key in self._hosts:
+            self._schedule(self._hosts[host_key])
+        self._wake(domain)
+
     def delay(self, host_key: int, now: int, until: int) -> None:
         """Ask nothing of the host before `until`."""
         self.clocks.delay(host_key, now, until)

@@ -4,6 +4,7 @@ graph/00000003/info.json            the format, and the log entry that it was ma
                duplicates.parquet   copies: partition, host_key, url_key, collection, url, canonical_of
                pages.parquet        what links say of each page (`lycosa.graph.page_ranks`)
                translations-en-de.sqlite   and so on: what pages in several languages teach (`lycosa.graph.taught`)
+               taught.json          what each of them was learned from (`lycosa.graph.kept`)
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from lycosa.graph.page_ranks import page_ranks
 from lycosa.graph.taught import teach
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.text.analyze import Analysis
 
 FOLDER = "graph"
 FORMAT = 1
@@ -52,8 +54,8 @@ class GraphInfo:
     groups: int = 0
 
 
-def make_generation(workspace: Workspace) -> GraphInfo:
-    """Compute what the tables say now, and publish it.
+def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> GraphInfo:
+    """Compute what the tables say now, and publish it. Tables of translations get keys by `analysis`: best that of the index.
 
     Raises:
         FileNotFoundError: a table's file went away meanwhile: call again.
@@ -73,7 +75,7 @@ def make_generation(workspace: Workspace) -> GraphInfo:
         pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
         changed = pages.filter(pl.col("since") == number).height
         grouped = pages.filter(pl.col("group") != 0)["group"]
-        taught = teach(tables, build)
+        taught = teach(tables, build, analysis, _newest_folder(workspace))
         while True:
             info = GraphInfo(
                 FORMAT,
@@ -100,13 +102,13 @@ def make_generation(workspace: Workspace) -> GraphInfo:
     return info
 
 
-def make_anew(workspace: Workspace) -> None:
+def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
     """After a purge: if there is a generation, make one of what is left, and remove all that may name what is gone.
 
     Raises what `make_generation` does.
     """
     if _numbers(workspace):
-        info = make_generation(workspace)
+        info = make_generation(workspace, analysis)
         for older in _numbers(workspace):
             if older < info.generation:
                 workspace.storage.remove_tree(f"{FOLDER}/{older:08d}")
@@ -182,6 +184,15 @@ def _newest_pages(workspace: Workspace) -> pl.DataFrame | None:
         return pl.read_parquet(found[1] / PAGES) if found is not None and (found[1] / PAGES).exists() else None
     except (WorkspaceError, OSError, pl.exceptions.PolarsError):
         return None  # damaged, or removed meanwhile: all counts as changed
+
+
+def _newest_folder(workspace: Workspace) -> Path | None:
+    """The folder of the generation before; None if there is none that can be read."""
+    try:
+        found = newest(workspace)
+    except (WorkspaceError, OSError):
+        return None
+    return None if found is None else found[1]
 
 
 def _numbers(workspace: Workspace) -> list[int]:

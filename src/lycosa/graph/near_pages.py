@@ -3,7 +3,9 @@
 Pages with the same digest are one text. Texts that are near each other are found by `lycosa.graph.near`: by characters in languages that
 are written without spaces, by words elsewhere. The main text counts; where it is a small part of what is visible (of a table of contents it
 may be a notice that all pages of the site have), all that is visible counts as much. For a group stands the page that most others name as
-their canonical one, then the one that links speak for most, then that with the shortest URL, then the oldest.
+their canonical one, then one that is in the language that it says it is in (`hreflang` of itself, else its URL), and rather one that says
+nothing than one that says another (a page of `/de/` that nobody has translated yet); then the one that links speak for most, then that with
+the shortest URL, then the oldest.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.graph.near import CHARACTERS, LEAST, WORDS, Sketches, Tokens, shingles, stars, weighed
+from lycosa.graph.parallel import language_named
 from lycosa.store.live import LiveTables
 
 GROUPS = {
@@ -27,7 +30,7 @@ GROUPS = {
 }
 
 SPACELESS = frozenset({"zh", "ja", "lo", "my", "bo", "th", "km"})
-_READ = ("url_key", "url", "fetched_at", "canonical", "language", "may_index", "text_digest", "main_text", "text")
+_READ = ("url_key", "url", "fetched_at", "canonical", "language", "alternates", "may_index", "text_digest", "main_text", "text")
 _FRAME_BYTES = 4 * 2**20
 _NO_LETTER = re.compile(r"\W+")
 _SMALL = 3  # a main text is small if so many of it are no more than all that is visible
@@ -91,17 +94,36 @@ def _facts(frame: pl.DataFrame) -> pl.DataFrame:
         text="text_digest",
         url=pl.col("url").hash(),
         length=pl.col("url").str.len_bytes(),
+        host=pl.col("url").str.extract("^[^:]*://([^/?#]*)").hash(),
+        language=pl.col("language"),
+        said=_said(frame),
         named=pl.when((pl.col("canonical") != "") & (pl.col("canonical") != pl.col("url"))).then(pl.col("canonical").hash()),
     )
+
+
+def _said(frame: pl.DataFrame) -> pl.Series:
+    """The language that each page says it is in, by `hreflang` of itself, else by its URL; "" for none."""
+    rows = frame.select("url", "alternates").with_row_index("row").explode("alternates").drop_nulls("alternates")
+    alternate = pl.col("alternates").struct
+    itself = rows.filter(alternate.field("url") == pl.col("url")).select("row", alternate.field("language"))
+    languages = itself.with_columns(pl.col("language").str.split("-").list.first().str.to_lowercase()).filter(pl.col("language") != "x")
+    said = dict(languages.iter_rows())
+    return pl.Series([said.get(row) or language_named(url) for row, url in enumerate(frame["url"])], dtype=pl.String)
 
 
 def _in_order(pages: pl.DataFrame, priors: pl.DataFrame) -> pl.DataFrame:
     """url_key, text, order: the page with the smallest stands for the others of its group."""
     votes = pages.drop_nulls("named").group_by(url="named").agg(votes=pl.len())
     known = pages.join(votes, on="url", how="left").join(priors, on="url_key", how="left")
+    # What looks like a language in a URL is one where the host has a page in that language whose URL says so.
+    true = known.filter(pl.col("said") == pl.col("language")).select("host", "said", names=pl.lit(True)).unique()
+    known = known.join(true, on=["host", "said"], how="left")
+    fits = (
+        pl.when(pl.col("names").is_null() | (pl.col("said") == "")).then(0).when(pl.col("said") == pl.col("language")).then(1).otherwise(-1)
+    )
     ordered = known.sort(
-        [pl.col("votes").fill_null(0), pl.col("prior").fill_null(1.0), "length", "fetched_at", "url_key"],
-        descending=[True, True, False, False, False],
+        [pl.col("votes").fill_null(0), fits, pl.col("prior").fill_null(1.0), "length", "fetched_at", "url_key"],
+        descending=[True, True, True, False, False, False],
     )
     return ordered.with_row_index("order").select("url_key", "text", pl.col("order").cast(pl.Int64))
 

@@ -101,6 +101,17 @@ def place_of(url: str, language: str) -> tuple[str, bool]:
     return url, False
 
 
+def language_named(url: str) -> str:
+    """The last thing in a URL that looks like a language's code, as ISO 639 has it; "" for none. Words of two letters look so too."""
+    path = url.find("/", url.find("://") + 3)
+    named = ""
+    for match in _CODE.finditer(url, path) if path > 0 else ():
+        named = match[1]
+    if not named and (host := _HOST.match(url)) is not None:
+        named = host[2]
+    return _ALIASES.get(named.lower(), named.lower())
+
+
 def _is(code: str, language: str) -> bool:
     code = code.lower()
     return _ALIASES.get(code, code) == language

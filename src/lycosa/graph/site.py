@@ -214,7 +214,7 @@ def _fetched(tables: LiveTables, wanted: pl.DataFrame) -> pl.DataFrame:
 def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, redirects: Redirects) -> SiteLinks:
     """What leads from elsewhere to elsewhere is none of the site's; of what is elsewhere, each URL counts once."""
     lookup = Lookup(nodes["hash"].to_numpy())
-    followed = links.filter(pl.col("kind").is_in(pl.Series(NAVIGATED, dtype=_KINDS))).select("source", "target")
+    followed = links.filter(pl.col("kind").is_in(pl.Series(NAVIGATED, dtype=_KINDS).implode())).select("source", "target")
     sources, targets, pairs = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], [np.zeros(0, np.uint64)]
     for part in followed.iter_slices(_SLICE):
         from_hash: Keys = part["source"].to_numpy()

@@ -1,22 +1,25 @@
 """Tables of translations that the crawl itself teaches: its pages in several languages, aligned and learned from.
 
 translations-en-de.sqlite   one for each language that has enough of them beside the hub's (`lycosa.text.translation.table`)
+
+A language whose pages say what they said for the generation before keeps its table (`lycosa.graph.kept`).
 """
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from lycosa.graph.parallel import find_parallel, texts, wanted_keys
+from lycosa.graph.kept import Lesson, file_digest, lessons, sources, taken_over, write_lessons
+from lycosa.graph.parallel import ParallelPages, find_parallel, texts, wanted_keys
 from lycosa.store.live import LiveTables
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import Analysis
 from lycosa.text.translation.align import aligned
 from lycosa.text.translation.learner import MOST_SENTENCES, learn
 from lycosa.text.translation.table import TableInfo, analyzers, write_table
@@ -29,54 +32,77 @@ _TEXTS = ".texts.sqlite"
 
 @dataclass(slots=True, frozen=True)
 class Taught:
-    """What was learned of a language: pairs of pages, of sentences, of words."""
+    """What was learned of a language: pairs of pages, of sentences, of words. `kept`: for the generation before."""
 
     language: str
     pages: int
     sentences: int
     pairs: int
+    kept: bool = False
 
 
 def table_name(hub: str, language: str) -> str:
     return f"translations-{hub}-{language}.sqlite"
 
 
-def teach(tables: LiveTables, folder: Path) -> list[Taught]:
-    """Write a table for each language with enough translated pages into a folder. Texts wait on disk, compressed.
+def teach(tables: LiveTables, folder: Path, analysis: Analysis = Analysis(), before: Path | None = None) -> list[Taught]:
+    """Write a table for each language with enough translated pages into a folder, with keys by `analysis`. Texts wait on disk, compressed.
+
+    `before`: the folder of the generation before; tables that would be the same are taken from there.
 
     Raises:
         FileNotFoundError: a table's file went away: refresh the tables and try again.
     """
     parallel = find_parallel(tables)
-    languages = parallel.pairs.group_by("language").len().sort("language")
-    found: list[Taught] = []
-    if not languages.height:
-        return found
+    counts = {str(language): int(pages) for language, pages in parallel.pairs.group_by("language").len().sort("language").iter_rows()}
+    now = sources(tables, parallel, analysis)
+    known = lessons(before)
+    found: dict[str, Taught] = {}
+    learned: dict[str, Lesson] = {}
+    for language, pages in counts.items():
+        lesson = known.get(language)
+        if lesson is None or before is None or lesson.source != now[language]:
+            continue
+        name = table_name(parallel.hub, language)
+        if not lesson.table or taken_over(before / name, folder / name, lesson):
+            learned[language] = lesson
+            found[language] = Taught(language, pages, lesson.sentences, lesson.pairs, kept=True)
+    anew = [language for language in counts if language not in learned]
+    for taught in _learn(tables, parallel, anew, folder, analysis):
+        found[taught.language] = taught
+        path = folder / table_name(parallel.hub, taught.language)
+        table = file_digest(path) if taught.pairs else ""
+        learned[taught.language] = Lesson(now[taught.language], table, taught.pages, taught.sentences, taught.pairs)
+    write_lessons(folder, learned)
+    return [found[language] for language in counts if found[language].pairs]
+
+
+def _learn(tables: LiveTables, parallel: ParallelPages, languages: Sequence[str], folder: Path, analysis: Analysis) -> Iterator[Taught]:
+    """What each of the languages teaches; without pairs of words, and without a table, where that is too little."""
+    if not languages:
+        return
+    wanted = parallel.pairs.filter(pl.col("language").is_in(languages))
     waiting = folder / _TEXTS
     try:
         with closing(sqlite3.connect(waiting, isolation_level=None)) as kept:
             kept.execute("PRAGMA journal_mode = OFF")
             kept.execute("PRAGMA synchronous = OFF")
             kept.execute("CREATE TABLE texts (host TEXT, url TEXT, text BLOB, PRIMARY KEY (host, url)) WITHOUT ROWID")
-            rows = texts(tables, wanted_keys(parallel.pairs))
+            rows = texts(tables, wanted_keys(wanted))
             kept.execute("BEGIN")
             kept.executemany(
                 "INSERT OR REPLACE INTO texts VALUES (?, ?, ?)",
                 ((f"{host:x}", f"{url:x}", zlib.compress(text.encode("utf-8", "replace"), 1)) for host, url, text in rows),
             )
             kept.execute("COMMIT")
-            for language, pages in languages.iter_rows():
-                pairs = parallel.pairs.filter(pl.col("language") == language)
-                taught = _teach_one(kept, pairs, parallel.hub, str(language), int(pages), folder)
-                if taught is not None:
-                    found.append(taught)
+            for language in languages:
+                yield _teach_one(kept, wanted.filter(pl.col("language") == language), parallel.hub, language, folder, analysis)
     finally:
         waiting.unlink(missing_ok=True)
-    return found
 
 
-def _teach_one(kept: sqlite3.Connection, pairs: pl.DataFrame, hub: str, language: str, pages: int, folder: Path) -> Taught | None:
-    one, other = analyzer_for(hub), analyzer_for(language)
+def _teach_one(kept: sqlite3.Connection, pairs: pl.DataFrame, hub: str, language: str, folder: Path, analysis: Analysis) -> Taught:
+    one, other = analysis.of(hub), analysis.of(language)
 
     def sentences() -> Iterator[tuple[list[Term], list[Term]]]:
         seen: set[int] = set()
@@ -92,11 +118,11 @@ def _teach_one(kept: sqlite3.Connection, pairs: pl.DataFrame, hub: str, language
 
     learned = learn(sentences())
     if learned.sentences < LEAST_SENTENCES or not learned.pairs:
-        return None
-    told = f"{pages:,} pages of the crawl, {learned.sentences:,} sentences"
-    info = TableInfo(f"crawl-{hub}-{language}", "crawl", hub, language, len(learned.pairs), analyzers(hub, language), told)
+        return Taught(language, pairs.height, learned.sentences, 0)
+    told = f"{pairs.height:,} pages of the crawl, {learned.sentences:,} sentences"
+    info = TableInfo(f"crawl-{hub}-{language}", "crawl", hub, language, len(learned.pairs), analyzers(hub, language, analysis), told)
     write_table(folder / table_name(hub, language), info, learned.pairs, learned.source_surfaces, learned.target_surfaces)
-    return Taught(language, pages, learned.sentences, len(learned.pairs))
+    return Taught(language, pairs.height, learned.sentences, len(learned.pairs))
 
 
 def _text(kept: sqlite3.Connection, host: int, url: int) -> str:

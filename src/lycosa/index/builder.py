@@ -16,6 +16,7 @@ import tantivy
 
 from lycosa.index import generation as generations
 from lycosa.index.schema import COLLECTION, ID, LANGUAGE, IndexedPage, document, register, schema, stored, url_id
+from lycosa.text.analyze import Analysis
 
 _META, _MANAGED = "meta.json", ".managed.json"
 _ATTEMPTS = 100  # a merge ends rarely between two looks at meta.json; a hundred times in a row it does not
@@ -24,9 +25,10 @@ _ATTEMPTS = 100  # a merge ends rarely between two looks at meta.json; a hundred
 class IndexBuilder:
     """Documents in, generations out. One thread at a time."""
 
-    def __init__(self, index_folder: Path, base: Path | None, *, heap_bytes: int, threads: int) -> None:
+    def __init__(self, index_folder: Path, base: Path | None, *, heap_bytes: int, threads: int, analysis: Analysis = Analysis()) -> None:
         """Start from a published generation, or from nothing."""
         self._parent = index_folder
+        self._analysis = analysis
         self.path = Path(tempfile.mkdtemp(prefix=f"{generations.BUILD_PREFIX}work-", dir=index_folder))
         if base is not None:
             names = _index_files(base)
@@ -40,7 +42,7 @@ class IndexBuilder:
     def put(self, page: IndexedPage) -> None:
         """Index a page in place of what its URL had."""
         self._writer.delete_documents_by_term(ID, url_id(page.url_key))
-        self._writer.add_document(document(page))
+        self._writer.add_document(document(page, self._analysis))
 
     def remove(self, url_key: int) -> None:
         self._writer.delete_documents_by_term(ID, url_id(url_key))

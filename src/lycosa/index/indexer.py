@@ -15,6 +15,7 @@ With `index.shards` above one there is such an index for each group of partition
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
 import os
@@ -37,6 +38,7 @@ from lycosa.core.units import format_time
 from lycosa.graph.generation import LinkNews, link_news
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index import generation as generations
+from lycosa.index import suggest
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import IndexedPage, analysis_versions, outside
@@ -46,6 +48,7 @@ from lycosa.store.live import LiveTables, in_partitions
 from lycosa.store.log import EntriesGone
 from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
+from lycosa.text.analyze import Analysis
 from lycosa.url.scope import hostname
 
 BATCH_BYTES = 12 * 2**20  # rows read at once
@@ -85,6 +88,7 @@ class Indexer:
 
     Raises:
         WorkspaceError: there is no workspace, or its log or index is damaged.
+        UsageError: `korean` asks for a package that is not installed.
     """
 
     def __init__(self, root: str, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
@@ -98,14 +102,15 @@ class Indexer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def update(self) -> IndexReport:
-        """Read the log on and publish what is new as generations; nothing is published if nothing is new.
+    def update(self, *, suggestions: bool = True) -> IndexReport:
+        """Read the log on and publish what is new as generations; nothing is published if nothing is new. Without `suggestions` their
+        file is carried over as it is: while pages pour in, it would be made again and again.
 
         Raises:
             OwnedError: another process is indexing this workspace.
             WorkspaceError: the log is damaged, or a file that it names cannot be read.
         """
-        return self._all(ShardIndexer.update)
+        return self._all(lambda shard: shard.update(suggestions=suggestions))
 
     def rebuild(self) -> IndexReport:
         """Build the index from the tables alone. Raises what `update` raises."""
@@ -132,6 +137,7 @@ class ShardIndexer:
 
     Raises:
         WorkspaceError: there is no workspace, or its log or index is damaged.
+        UsageError: `korean` asks for a package that is not installed.
     """
 
     def __init__(self, root: str, shard: Shard = WHOLE, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
@@ -143,6 +149,8 @@ class ShardIndexer:
         self._line = shard.line
         self._partitions = shard.partitions(self._workspace.partitions)
         self._settings = settings or IndexSettings()
+        self._analysis = Analysis((self._settings.korean,))
+        self._versions = analysis_versions(self._analysis)
         self._clock = clock or SystemClock()
         self._state = LogState(self._workspace.log)
         self._current: Generation | None = None
@@ -153,14 +161,14 @@ class ShardIndexer:
         """An indexer that nobody closed must not keep the next one in this process out."""
         self.close()
 
-    def update(self) -> IndexReport:
-        """Read the log on and publish what is new as a generation; nothing is published if nothing is new.
+    def update(self, *, suggestions: bool = True) -> IndexReport:
+        """Read the log on and publish what is new as a generation; nothing is published if nothing is new. `suggestions` as of `Indexer`.
 
         Raises:
             OwnedError: another process is indexing this workspace.
             WorkspaceError: the log is damaged, or a file that it names cannot be read.
         """
-        return self._update(rebuild="")
+        return self._update(rebuild="", suggestions=suggestions)
 
     def rebuild(self) -> IndexReport:
         """Build the index from the tables alone. Raises what `update` raises."""
@@ -175,7 +183,7 @@ class ShardIndexer:
             os.close(self._locks.pop())
         self._current = None
 
-    def _update(self, rebuild: str) -> IndexReport:
+    def _update(self, rebuild: str, *, suggestions: bool = True) -> IndexReport:
         started = time.perf_counter()
         self._take_lock()
         try:
@@ -189,7 +197,10 @@ class ShardIndexer:
         current = None if rebuild else self._current
         after = current.info.log_entry if current else 0
         ranked = self._ranked()
-        if current is not None and not self._news(after) and ranked in (0, current.info.graph):
+        resting = not suggestions or (
+            current is not None and not suggest.is_due(current.path, self._clock.now_ms(), current.info.log_entry)
+        )
+        if current is not None and resting and not self._news(after) and ranked in (0, current.info.graph):
             if layout(self._storage) != self.shard.count:
                 adopt(self._storage, self.shard.count)  # a kill came between the last shard and this
             return self._report(current, started)
@@ -198,7 +209,7 @@ class ShardIndexer:
             builder = self._start(current)
         self._dirty = True
         put, removed, ranked = self._read(builder, after, current.info.graph if current else 0)
-        self._current = self._publish(builder, ranked)
+        self._current = self._publish(builder, ranked, current, suggestions=suggestions)
         if rebuild == "something was excluded":
             generations.remove_older(self._storage, self._current.number, self._line)
         adopt(self._storage, self.shard.count)
@@ -239,7 +250,7 @@ class ShardIndexer:
         if self._current is None:
             return "there was none"
         info = self._current.info
-        if info.analyzers != analysis_versions():
+        if info.analyzers != self._versions:
             return "its analyzers or fields are of another version"
         if info.log_entry > self._state.head:
             return "it has read entries that the log does not have"
@@ -256,6 +267,7 @@ class ShardIndexer:
             base.path if base else None,
             heap_bytes=self._settings.heap,
             threads=self._settings.threads,
+            analysis=self._analysis,
         )
         self._collections = set(base.info.collections) if base else set()
         return self._builder
@@ -279,7 +291,7 @@ class ShardIndexer:
         """Take in what came after an entry, and what links say since a generation of the graph. Returns how many documents were put and
         removed, and that generation now."""
         tables = LiveTables(self._workspace, self._state)
-        try:
+        with _reading():
             usable = self._ranked()
             news = link_news(self._workspace, self._partitions) if self._partitions and usable else None
             again = set[int]()
@@ -291,10 +303,6 @@ class ShardIndexer:
             builder.commit()
             removed += self._remove_gone(builder, tables, after, again)
             put_again, removed_again = self._read_again(builder, tables, sorted(again), news)
-        except FileNotFoundError as error:
-            raise WorkspaceError(f"a table's file is named by the log but missing: {error}; run `lycosa check`") from None
-        except pl.exceptions.PolarsError as error:
-            raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
         builder.commit()
         return put + put_again, removed + removed_again, news.generation if news is not None else usable
 
@@ -371,7 +379,7 @@ class ShardIndexer:
     def _inside(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows if self._only is None else rows.filter(in_partitions(self._only))
 
-    def _publish(self, builder: IndexBuilder, ranked: int) -> Generation:
+    def _publish(self, builder: IndexBuilder, ranked: int, before: Generation | None, *, suggestions: bool) -> Generation:
         documents, languages, collections = builder.counts()
         published = generations.numbers(self._storage, self._line)
         head = self._state.head
@@ -381,7 +389,7 @@ class ShardIndexer:
             log_entry=head,
             attempt=entry.attempt if entry else "",
             documents=documents,
-            analyzers=analysis_versions(),
+            analyzers=self._versions,
             languages=languages,
             collections=collections,
             created_at=format_time(self._clock.now_ms()),
@@ -389,7 +397,28 @@ class ShardIndexer:
             shards=self.shard.count,
             graph=ranked,
         )
-        return generations.publish(self._storage, builder.link(), info, self._line)
+        build = builder.link()
+        if suggestions:
+            self._suggest(build, before, ranked)
+        elif before is not None:
+            suggest.carry_over(before.path, build)
+        return generations.publish(self._storage, build, info, self._line)
+
+    def _suggest(self, build: Path, before: Generation | None, ranked: int) -> None:
+        """Put the suggestions into a generation that is about to be published."""
+        tables = LiveTables(self._workspace, self._state)
+
+        def said() -> pl.DataFrame | None:
+            news = link_news(self._workspace, self._partitions) if self._partitions and ranked else None
+            return None if news is None else news.pages.select("url_key", "prior", "anchors")
+
+        def gone() -> pl.Series:
+            found = _gone(tables, _gone_since(tables, 0, self._only), self._only)
+            return pl.Series("url_key", [url_key for url_key, _ in found], dtype=pl.UInt64).unique()
+
+        task = suggest.SuggestTask(tables, self._only, self._clock.now_ms(), gone, said)
+        with _reading():
+            suggest.place(task, build, before.path if before is not None else None)
 
     @property
     def _only(self) -> range | None:
@@ -399,6 +428,17 @@ class ShardIndexer:
     def _report(self, current: Generation, started: float, put: int = 0, removed: int = 0, rebuilt: str = "") -> IndexReport:
         took = (time.perf_counter() - started) * 1000
         return IndexReport(current.number, current.info.log_entry, current.info.documents, put, removed, rebuilt, took)
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Tables are read here. Raises WorkspaceError for what they cannot give."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise WorkspaceError(f"a table's file is named by the log but missing: {error}; run `lycosa check`") from None
+    except pl.exceptions.PolarsError as error:
+        raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
 
 
 @dataclass(slots=True, frozen=True)

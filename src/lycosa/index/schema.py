@@ -25,7 +25,7 @@ import tantivy
 import zstandard
 from xxhash import xxh3_64_intdigest
 
-from lycosa.text.analyze import SEGMENTED, Analyzer, analyzer_for, native_analyzers
+from lycosa.text.analyze import SEGMENTED, Analysis, Analyzer, analyzer_for, native_analyzers
 
 SCHEMA_VERSION = 3
 """Raise it when fields or their meaning change: an index of another version is built anew."""
@@ -92,10 +92,14 @@ def register(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def analysis_versions() -> dict[str, str]:
-    """What the terms of an index depend on: analyzer -> version. An index made with others must be built anew."""
+def analysis_versions(analysis: Analysis = Analysis()) -> dict[str, str]:
+    """What the terms of an index depend on: analyzer -> version. An index made with others must be built anew.
+
+    Raises:
+        UsageError: an analyzer needs a package that is not installed.
+    """
     samples = ("en", "de", "fr", "es", "pt", "it", "ru", "zh", "ko", "th", "ar", "")
-    return {analyzer.name: analyzer.version for analyzer in map(analyzer_for, samples)} | {SCHEMA: str(SCHEMA_VERSION)}
+    return {analyzer.name: analyzer.version for analyzer in map(analysis.of, samples)} | {SCHEMA: str(SCHEMA_VERSION)}
 
 
 @dataclass(slots=True)
@@ -145,9 +149,9 @@ def url_id(url_key: int) -> str:
     return f"{url_key:016x}"
 
 
-def document(page: IndexedPage) -> tantivy.Document:
+def document(page: IndexedPage, analysis: Analysis = Analysis()) -> tantivy.Document:
     """The document of a page. Hot path: what it costs is in bench/search.py."""
-    analyzer = analyzer_for(page.language)
+    analyzer = analysis.of(page.language)
     field_set = analyzer.field_set
     made = tantivy.Document()
     made.add_text(ID, url_id(page.url_key))
@@ -204,6 +208,14 @@ def _compressor() -> zstandard.ZstdCompressor:
     return compressor
 
 
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """One a thread, likewise."""
+    decompressor: zstandard.ZstdDecompressor | None = getattr(_PER_THREAD, "decompressor", None)
+    if decompressor is None:
+        decompressor = _PER_THREAD.decompressor = zstandard.ZstdDecompressor()
+    return decompressor
+
+
 def _beginning(text: str, length: int) -> str:
     return (text if len(text) <= length else text[:length]).replace(_SPLIT, " ")
 
@@ -237,7 +249,7 @@ def stored(document: tantivy.Document) -> Stored:
 
 def stored_texts(document: tantivy.Document) -> tuple[str, str]:
     """The beginnings of the main text, and of the visible text outside it, as they were written."""
-    body, _, full = zstandard.decompress(bytes(document.get_first(TEXTS) or b"")).decode("utf-8").partition(_SPLIT)
+    body, _, full = _decompressor().decompress(bytes(document.get_first(TEXTS) or b"")).decode("utf-8").partition(_SPLIT)
     return body, full
 
 

@@ -23,6 +23,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.index import generation as generations
 from lycosa.index.generation import FOLDER, Generation, GenerationInfo, Place
 from lycosa.store.storage import Storage
+from lycosa.text.analyze import Analysis, analysis_by
 
 LAYOUT = "layout.json"
 MOST_SHARDS = 1_024
@@ -130,6 +131,15 @@ def current_generation(place: Place) -> GenerationInfo | None:
     return combined([part.info for part in found if isinstance(part, Generation)], len(found))
 
 
+def index_analysis(place: Place) -> Analysis:
+    """How the index analyses Korean, as far as the packages for it are installed; where there is none, as one without settings would."""
+    try:
+        info = current_generation(place)
+    except WorkspaceError:
+        return Analysis()
+    return Analysis() if info is None else analysis_by(info.analyzers).here()[0].each()[0]
+
+
 def combined(parts: Sequence[GenerationInfo], count: int) -> GenerationInfo | None:
     """What several parts of an index of `count` say together; None for none."""
     if not parts:
@@ -145,6 +155,7 @@ def combined(parts: Sequence[GenerationInfo], count: int) -> GenerationInfo | No
         slowest,
         generation=sum(info.generation for info in parts),
         documents=sum(info.documents for info in parts),
+        analyzers={name: version for info in parts for name, version in info.analyzers.items()},
         languages=by_count(languages),
         collections=by_count(collections),
         shards=count,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import unified_diff
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,12 +20,12 @@ from lycosa.core.records import Exchange, UrlState, VisitKind
 from lycosa.crawl.understand import FAULT_RENDERED, Understand
 from lycosa.fetch.decode import parse_head
 from lycosa.graph.site import SiteName
+from lycosa.search.versions_difference import difference
 from lycosa.store.live import LiveTables
 
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 _KEY = ["collection", "url"]
 _PLACE = ("record_id", "warc_file", "warc_offset", "warc_length", "truncated")
-_MOST_LINES = 4_000  # of a text that is compared: the time grows with their square
 _TEXTS_AT_ONCE = 500
 
 
@@ -35,8 +34,8 @@ class Change:
     """A page that is `new`, `gone` or `changed`.
 
     `at`: when that was seen first; of a changed page, the newest version's. `before`: the version that it is compared with. `reason` of
-    a gone page: `http_404`, or `redirects to URL`; of a changed one, why there is no difference to show. `difference`: lines of a
-    unified diff of the texts, one block of the page a line, without file names.
+    a gone page: `http_404`, or `redirects to URL`; of a changed one, why there is no difference, or only a part of it. `difference`: lines
+    of a unified diff of the texts, one block of the page a line, without file names.
     """
 
     kind: str
@@ -145,10 +144,9 @@ def _compared(change: Change, before: str | None, after: str | None) -> Change |
         return _with(change, f"{missing} is not in the archive any more", ())
     if before == after:
         return None
-    old, new = before.split("\n"), after.split("\n")
-    if max(len(old), len(new)) > _MOST_LINES:
-        return _with(change, f"too long to compare: {len(old):,} and {len(new):,} blocks", ())
-    return _with(change, "", tuple(unified_diff(old, new, lineterm="", n=1))[2:])
+    found = difference(before, after)
+    more = f"{found.gone:,} blocks gone and {found.came:,} came: not all are told" if found.cut else ""
+    return _with(change, more, tuple(found.lines()))
 
 
 def _with(change: Change, reason: str, difference: tuple[str, ...]) -> Change:

@@ -22,6 +22,7 @@ MOST_PAGES = 2_000  # of a picture; beyond, each folder shows a part
 _FEW = 12  # pages that a folder shows then
 _MOST_FOLDERS = 400  # with the most pages; the pages of others are counted where they lie
 _COLUMNS, _CELL_W, _CELL_H, _HEAD, _PAD = 12, 122, 18, 20, 5
+_LEGEND_W = 760
 _MOST_ROWS = 14  # of a folder that may still grow wider
 _LETTERS = 16  # that fit into a cell
 _COLOURS = ("#0b3c5d", "#1d6996", "#2b789c", "#7fb8d4", "#b5d8e8", "#dcecf3")
@@ -65,7 +66,7 @@ def site_picture(report: SiteReport) -> str:
     broken: dict[str, int] = {}
     for link in report.broken:
         broken[link.source] = broken.get(link.source, 0) + 1
-    width, height = root.width + 2 * _PAD, root.height + 3 * _PAD + 2 * _HEAD
+    width, height = max(root.width + 2 * _PAD, _LEGEND_W), root.height + 3 * _PAD + 2 * _HEAD
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
         f"<title>{_text(f'{report.site}: {report.pages:,} pages')}</title>",

@@ -14,6 +14,7 @@ from typing import Protocol
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
 from lycosa.search.across_tables import OpenTables
 from lycosa.search.answer import HOUR_MS, NOTHING_INDEXED
+from lycosa.search.compounds import with_compounds
 from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some
 from lycosa.search.filters import Filters
 from lycosa.search.opened import Address, OpenIndex
@@ -25,7 +26,7 @@ from lycosa.search.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.statistics import K1, inverse_frequency
 from lycosa.search.syntax import LANGUAGE
 from lycosa.search.translated import TYPED, Across, TranslatedQuery, TranslatedTerm, Translator
-from lycosa.text.analyze import Unit, analyzer_for
+from lycosa.text.analyze import Unit
 from lycosa.text.translation.source import Sources, Translation
 
 TIE = 0.15  # what a word's other translations add to the best: 0 and .3 are .002 worse on SIB-200's held-out fifth, .6 .015
@@ -50,9 +51,10 @@ class LanguageSearch:
 
     def __init__(self, index: OpenIndex, query: TranslatedQuery, filters: Filters) -> None:
         self._index = index
-        self._query = query
         self._filters = replace(filters, language=query.language)
-        self._field_set = analyzer_for(query.language).field_set
+        self._field_set = index.analysis.of(query.language).field_set
+        body = text_field(BODY_ROLE, self._field_set)
+        self._query = with_compounds(query, lambda term: index.holding(body, term) > 0)
         self._pages = max(1, index.info.languages.get(query.language, 0))
 
     def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
@@ -129,13 +131,15 @@ class LanguageSearch:
 
 
 def merged(answers: Sequence[LanguageAnswer]) -> list[tuple[int, Ranked[Address]]]:
-    """All lists as one: (number of the answer, page with a score that compares), the best first."""
+    """All lists as one: (number of the answer, page with a score that compares), the best first; each page once."""
     found = [
-        (number, replace(page, score=page.score / answer.highest if answer.highest else 0.0))
+        (number, page._replace(score=page.score / answer.highest if answer.highest else 0.0))
         for number, answer in enumerate(answers)
         for page in answer.best
     ]
-    return sorted(found, key=lambda item: (-item[1].score, item[0], item[1].place))
+    found.sort(key=lambda item: (-item[1].score, item[0], item[1].place))
+    once = {page.place: (number, page) for number, page in reversed(found)}  # a language asked by two analyses finds some pages twice
+    return found if len(once) == len(found) else list(reversed(once.values()))
 
 
 class Vectors(Protocol):
@@ -192,34 +196,42 @@ def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Rank
         for rank, (number, page) in enumerate(listed, 1):
             scores[page.place] = scores.get(page.place, 0.0) + 1 / (RANK_OFFSET + rank)
             first.setdefault(page.place, (number, page))
-    found = [(number, replace(page, score=scores[place])) for place, (number, page) in first.items()]
+    found = [(number, page._replace(score=scores[place])) for place, (number, page) in first.items()]
     return sorted(found, key=lambda item: (-item[1].score, item[1].place))
 
 
 def _queries(index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: Across, notes: list[str]) -> list[TranslatedQuery]:
     """The query in its own language, then in the others."""
-    sources = tables.sources
+    first, *others = index.analysis.each()
+    sources = tables.sources_for(first)
     known = [language for language in index.languages if language]
-    source = across.source or query_language(parsed, known, sources, _holding(index, parsed, known))
+    source = across.source or query_language(parsed, known, sources, _holding(index, parsed, known), first)
     wanted = [language for language in across.languages or known if language != source]
     edits = {(language, word): given for language, word, given in across.edits}
-    translator = Translator(sources, parsed, source, edits)
+    translator = Translator(sources, parsed, source, edits, first)
     without = [language for language in wanted if not sources.covers(source, language)]
     if without:
         listed = ", ".join(sorted(without))
         notes.append(f"no translations from {source} into {listed}: only words as typed were looked for; see `lycosa translate`")
-    own = Translator(Sources(), parsed, source, edits).into(source)
-    return [query for query in (own, *map(translator.into, wanted)) if query.terms]
+    queries = [Translator(Sources(), parsed, source, edits, first).into(source), *map(translator.into, wanted)]
+    for analysis in others:  # some shards were built by another one
+        again = Translator(tables.sources_for(analysis), parsed, source, edits, analysis)
+        plain = Translator(Sources(), parsed, source, edits, analysis)
+        differing = [language for language in (source, *wanted) if analysis.of(language) is not first.of(language)]
+        queries += [(plain if language == source else again).into(language) for language in differing]
+    return [query for query in queries if query.terms]
 
 
 def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
     """Pages of each language, at most, that hold the query's words."""
     found: dict[str, int] = {}
     for language in languages:
-        analyzer = analyzer_for(language)
-        name = text_field(BODY_ROLE, analyzer.field_set)
-        terms = [term for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text) for term in unit.phrase]
-        found[language] = min(index.info.languages.get(language, 0), *(index.holding(name, term) for term in terms)) if terms else 0
+        found[language] = 0
+        for analyzer in index.analysis.all_of(language):
+            name = text_field(BODY_ROLE, analyzer.field_set)
+            terms = [term for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text) for term in unit.phrase]
+            held = min(index.info.languages.get(language, 0), *(index.holding(name, term) for term in terms)) if terms else 0
+            found[language] = max(found[language], held)
     return found
 
 

@@ -12,8 +12,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lycosa.core.errors import WorkspaceError
+from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.store.storage import Storage
+from lycosa.text.analyze import Analysis
+from lycosa.text.translation.rekeyed import fitted
 from lycosa.text.translation.source import Sources
 from lycosa.text.translation.table import TableInfo, TranslationTable
 
@@ -33,7 +35,11 @@ class OpenTables:
 
     @property
     def sources(self) -> Sources:
-        return Sources(self.tables)
+        return self.sources_for(Analysis())
+
+    def sources_for(self, analysis: Analysis) -> Sources:
+        """All tables as one, to be asked by an analysis of one kind of Korean."""
+        return Sources(fitted(table, analysis) for table in self.tables)
 
     @property
     def infos(self) -> list[TableInfo]:
@@ -63,7 +69,13 @@ def open_tables(storage: Storage) -> OpenTables:
         except WorkspaceError as error:
             opened.problems.append(str(error))
             continue
-        if table.info.current:
+        try:
+            current = table.info.current
+        except UsageError as error:
+            table.close()
+            opened.problems.append(f"the table {table.info.name} is left out: {error}")
+            continue
+        if current:
             opened.tables.append(table)
         else:
             table.close()

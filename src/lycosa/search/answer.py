@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from lycosa.index.shards import by_count
-from lycosa.search.filters import Filters
+from lycosa.search.filters import Filters, link_targets
 from lycosa.search.opened import STRICT, Question, holds_words, stages_of
 from lycosa.search.ordering import Listing, Ranked
 from lycosa.search.query import ParsedQuery, parse_query
 from lycosa.search.results import FACETS, MOST_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.similar import Likeness
+from lycosa.search.spelling import FEW, Heard, Spelling, Wanted, other_spelling
 from lycosa.search.syntax import BY_DATE
 
 Place = TypeVar("Place")
@@ -48,6 +51,14 @@ class Source(Protocol[Place]):
 
     def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]: ...
 
+    def hear(self, wanted: Wanted) -> Heard:
+        """What the pages hold of some words, and of words near by."""
+        ...
+
+    def likeness(self, url: str) -> Likeness | None:
+        """What pages like the one of a normalised URL are found by; None if it is not here."""
+        ...
+
 
 def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResults:
     """Answer a query; whatever is typed, never an exception of ours. Without a source nothing is indexed yet."""
@@ -56,22 +67,30 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
     offset = max(0, min(request.offset, MOST_HITS))
     count = max(0, min(request.count, MOST_HITS - offset))
     notes = list(parsed.notes)
-    total, hits, facets = 0, list[Hit](), dict[str, dict[str, int]]()
+    strict, total, hits, facets = 0, 0, list[Hit](), dict[str, dict[str, int]]()
     if source is None or not source.documents:
         notes.append(NOTHING_INDEXED)
     elif parsed.empty:
         notes.append("the query is empty")
     else:
-        total, hits, facets = _answer(source, _question(source, parsed, request), request, offset, count, notes)
+        question = _question(source, parsed, request)
+        if question.like is not None or not parsed.similar:
+            strict, total, hits, facets = _answer(source, question, request, offset, count, notes)
+        else:
+            notes.append(f"similar: {parsed.similar} is not in the index")
+    spelling = _spelling(source, parsed, request, strict) if source is not None and not offset else None
     number = source.number if source is not None else 0
     took = (time.perf_counter() - started) * 1000
-    return SearchResults(request.text, total, hits, took, offset, number, notes, facets=facets)
+    return SearchResults(request.text, total, hits, took, offset, number, notes, facets=facets, did_you_mean=spelling)
 
 
 def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> Question:
     language = (request.language or "").lower()
     filters = Filters(language, request.collection or "", (request.host or "").lower(), parsed.restrictions)
-    by_date = (request.order or parsed.order) == BY_DATE or not parsed.wanted
+    by_date = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
+    like = next((found for url in link_targets(parsed.similar) if (found := source.likeness(url))), None) if parsed.similar else None
+    if like is not None and not (language or parsed.languages):
+        filters = replace(filters, language=like.language)
     return Question(
         parsed,
         filters,
@@ -81,17 +100,32 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
         folded=request.folded,
         explain=request.explain,
         now_ms=int(time.time() * 1000) // HOUR_MS * HOUR_MS,
+        like=like,
     )
+
+
+def _spelling(source: Source[Place], parsed: ParsedQuery, request: SearchRequest, total: int) -> Spelling | None:
+    """Another spelling of a query of which `total` pages hold all words, if that is little."""
+    if not request.spelling or not parsed.wanted or not source.documents or (total >= FEW and request.text.isascii()):
+        return None
+
+    def matches(text: str) -> int:
+        question = _question(source, parse_query(text), replace(request, explain=False))
+        return source.page(question, STRICT, 0, 1).total if holds_words(question) else 0
+
+    return other_spelling(request.text, parsed, (request.language or "").lower(), total, source.hear, matches)
 
 
 def _answer(
     source: Source[Place], question: Question, request: SearchRequest, offset: int, count: int, notes: list[str]
-) -> tuple[int, list[Hit], dict[str, dict[str, int]]]:
+) -> tuple[int, int, list[Hit], dict[str, dict[str, int]]]:
+    """How many pages hold all words; how many are found in all; those of them that are shown; facets."""
     if not holds_words(question):
         notes.append("the query holds no word")
-        return 0, [], {}
+        return 0, 0, [], {}
     limit = max(1, count)
     total, found = source.page(question, STRICT, offset, limit)
+    strict = total
     hits = source.hits(question, STRICT, found[:count])
     stages = [STRICT]
     if total < RELAX_BELOW:
@@ -108,7 +142,7 @@ def _answer(
     for stage in stages if names else []:
         for name, values in source.facets(question, stage, names).items():
             counts[name].update(values)
-    return total, hits, {name: by_count(values) for name, values in counts.items()}
+    return strict, total, hits, {name: by_count(values) for name, values in counts.items()}
 
 
 def _relaxed_note(total: int) -> str:

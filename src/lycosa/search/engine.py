@@ -12,12 +12,16 @@ from dataclasses import dataclass, replace
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import shards
 from lycosa.index.generation import Generation, storage_of
+from lycosa.index.schema import ID, signed_key, url_id
+from lycosa.index.suggest_file import Phrase
 from lycosa.search import across_tables
 from lycosa.search.across import Vectors, answer_across
 from lycosa.search.across_tables import OpenTables
 from lycosa.search.answer import answer
 from lycosa.search.opened import OpenIndex, schema_of
+from lycosa.search.query import parse_query
 from lycosa.search.results import MOST_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.suggest import Suggestion, SuggestRequest, phrases_of, suggestions
 
 __all__ = ["MOST_HITS", "Hit", "SearchRequest", "SearchResults", "Searcher"]
 
@@ -66,6 +70,17 @@ class Searcher:
         """Pages by language, about."""
         return dict(self._opened.index.info.languages) if self._opened else {}
 
+    @property
+    def index(self) -> OpenIndex | None:
+        """What answers now."""
+        return self._opened.index if self._opened else None
+
+    def holds(self, url: str) -> bool:
+        """Whether a normalised URL's page is in the index, as far as a look at its terms tells: one that was just taken out may be told
+        too."""
+        opened = self._opened
+        return opened is not None and opened.index.holding(ID, url_id(signed_key(url) + 2**63)) > 0
+
     def reload(self) -> bool:
         """Take the newest generations if there are newer ones; True if so. Costs one listing of a small folder a shard if not.
 
@@ -95,10 +110,26 @@ class Searcher:
             if request.across is None
             else answer_across(index, self._tables_now(), request, request.across, self._vectors)
         )
+        if index is not None and (hint := index.hint(request.text)):
+            results = replace(results, notes=[*results.notes, hint])
         if opened is None or not opened.missing:
             return results
         notes = [*results.notes, *(f"shard {number + 1} is missing: {reason}" for number, reason in sorted(opened.missing.items()))]
         return replace(results, notes=notes, missing_shards=tuple(sorted(opened.missing)))
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """What somebody who types may want to type, the best first; nothing if nothing is indexed."""
+        index = self._opened.index if self._opened else None
+        if index is None:
+            return []
+
+        def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
+            return phrases_of(index.suggest_files, start, count, language, words)
+
+        def matches(text: str, language: str) -> int:
+            return index.count(parse_query(text), language)
+
+        return suggestions(request, ask, matches)
 
     def _tables_now(self) -> OpenTables:
         """The tables of translations, opened anew when there are others. Those that were open stay so for who still asks them."""

@@ -22,12 +22,18 @@ from typing import Any
 from lycosa.core.errors import WorkError
 from lycosa.crawl.engine import Remote, Unreachable
 from lycosa.index.shards import by_count
+from lycosa.index.suggest_file import Phrase
 from lycosa.search.answer import answer
 from lycosa.search.opened import Address, Found, Question
 from lycosa.search.ordering import Exactly, Listing, Ranked, listing
 from lycosa.search.replica import Description, GenerationGone
 from lycosa.search.results import Hit, SearchRequest, SearchResults
+from lycosa.search.similar import Likeness
+from lycosa.search.spelling import Heard, Wanted
+from lycosa.search.spelling import together as all_heard
 from lycosa.search.statistics import ToldStatistics, together
+from lycosa.search.suggest import Suggestion, SuggestRequest, suggestions
+from lycosa.text.korean import holds_hangul
 
 PATIENCE_S = 1.0
 DEADLINE_S = 5.0
@@ -138,16 +144,28 @@ class Federation:
             took = (time.monotonic() - started) * 1000
             missing = tuple(sorted(asking.missing))
             alone = ["shards on other machines are asked in the query's own language alone"] if request.across is not None else []
-            notes = [*results.notes, *alone, *_missing_note(missing, len(asking.chosen))]
+            hints = {description.hint for description in self._known.values() if description.hint and holds_hangul(request.text)}
+            notes = [*results.notes, *alone, *sorted(hints), *_missing_note(missing, len(asking.chosen))]
             return replace(results, took_ms=took, notes=notes, missing_shards=missing)
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """What somebody who types may want to type, of the shards that answer. Never an exception."""
+        self._describe()
+        asking = _Asking(self._replicas(), self._load, self._pool, set(), self._known, self._patience_s)
+
+        def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
+            shards = {shard: (start, count, language, words) for shard in range(len(asking.chosen)) if shard not in asking.missing}
+            return list(asking.ask_those_that_answer("phrases", shards).values())
+
+        return suggestions(request, ask)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _describe(self, *, force: bool = False) -> None:
         """Ask what there is, now and then: by whose analyzers a query is read depends on it."""
-        if not force and time.monotonic() - self._known_at < _REFRESH_S:
-            return
+        if not force and self._known and time.monotonic() - self._known_at < _REFRESH_S:
+            return  # while nobody has answered, everybody asks: the first questions may come together
         self._known_at = time.monotonic()
         replicas = self._replicas()
         self._known = {number: known for number, known in self._known.items() if number < len(replicas)}
@@ -178,6 +196,7 @@ class _Asking:
         self.missing = {number for number, remote in enumerate(self.chosen) if remote is None}
         self._generations: dict[int, int] = {}
         self._told: dict[int, ToldStatistics] = {}
+        self._told_of: Question | None = None
         self._everywhere = ToldStatistics()
 
     @property
@@ -245,6 +264,22 @@ class _Asking:
             remote = self.chosen[shard]
             if remote is not None:
                 asked[shard] = remote, self._pool.submit(self._one, remote, method, given)
+        answers, failed = self._answers(asked)
+        if failed:
+            self._failed.update(failed)
+            raise _Failed(failed)
+        return answers
+
+    def ask_those_that_answer(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """The answers of those of these shards' replicas that do; for what is no worse for lacking some."""
+        asked = {
+            shard: (remote, self._pool.submit(self._one, remote, method, given))
+            for shard, given in arguments.items()
+            if (remote := self.chosen[shard]) is not None
+        }
+        return self._answers(asked)[0]
+
+    def _answers(self, asked: dict[int, tuple[Remote, Future[Any]]]) -> tuple[dict[int, Any], list[str]]:
         answers: dict[int, Any] = {}
         failed = []
         for shard, (remote, future) in asked.items():
@@ -252,10 +287,20 @@ class _Asking:
                 answers[shard] = future.result()
             except (Unreachable, GenerationGone):
                 failed.append(remote.name)
-        if failed:
-            self._failed.update(failed)
-            raise _Failed(failed)
-        return answers
+        return answers, failed
+
+    def hear(self, wanted: Wanted) -> Heard:
+        """See `Source`."""
+        asked = {shard: (number, wanted) for shard, number in self._generations.items() if number}
+        heard: list[Heard] = list(self.ask("hear", asked).values())
+        return all_heard(heard)
+
+    def likeness(self, url: str) -> Likeness | None:
+        """See `Source`. A page is in one shard; its words' weights are those that they have there."""
+        known = ((shard, description.generation) for shard, description in self._known.items() if shard not in self.missing)
+        asked = {shard: (generation, url) for shard, generation in known if generation}
+        found: dict[int, Likeness | None] = self.ask("likeness", asked)
+        return next((like for like in found.values() if like is not None), None)
 
     def _one(self, remote: Remote, method: str, given: tuple[Any, ...]) -> Any:
         self._load.begin(remote.name)
@@ -268,7 +313,7 @@ class _Asking:
             self._load.end(remote.name, failed=failed)
 
     def _ask_statistics(self, question: Question) -> None:
-        if self._told:
+        if self._told and question == self._told_of:
             return
         told = self.ask("statistics", {shard: (question,) for shard in range(len(self.chosen)) if shard not in self.missing})
         for shard, (description, statistics) in told.items():
@@ -277,6 +322,7 @@ class _Asking:
             self._told[shard] = statistics
             if not description.generation and description.problem:
                 self.missing.add(shard)
+        self._told_of = question
         self._everywhere = together(self._told.values())
 
     def _exactly(self, question: Question, stage: float) -> Exactly[Place]:
@@ -290,7 +336,7 @@ class _Asking:
             }
             scores: dict[int, list[float]] = self.ask("weigh", asked)
             weighed = [
-                replace(page, score=score) for shard, pages in by_shard.items() for page, score in zip(pages, scores[shard], strict=True)
+                page._replace(score=score) for shard, pages in by_shard.items() for page, score in zip(pages, scores[shard], strict=True)
             ]
             return sorted(weighed, key=lambda page: (-page.score, page.place))  # equal scores: the order of shards, in a shard of documents
 

@@ -40,6 +40,8 @@ def filter_clauses(schema: tantivy.Schema, filters: Filters) -> list[Clause]:
     clauses: list[Clause] = [(Occur.Must, _query(schema, outside)) for outside in filters.all]
     wanted: dict[str, list[Query]] = {}
     for restriction in filters.restrictions:
+        if restriction.name == syntax.SIMILAR:
+            continue  # it is searched for
         if not restriction.wanted:
             clauses.append((Occur.MustNot, _query(schema, restriction)))
         else:

@@ -24,7 +24,7 @@ from lycosa.index.schema import (
     text_field,
     url_words,
 )
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import Analysis
 
 _NOT_STORED = (HEADINGS_ROLE, ANCHOR_ROLE)  # their texts are in the index alone
 _LOOKED_AT = 40  # documents of a language that are looked through for one that has all fields
@@ -41,11 +41,13 @@ class Lengths:
     having: Mapping[str, int]  # field -> documents of the set's languages
 
 
-def measure(schema: tantivy.Schema, searcher: tantivy.Searcher, field_set: str, languages: Mapping[str, int]) -> Lengths:
+def measure(
+    schema: tantivy.Schema, searcher: tantivy.Searcher, field_set: str, languages: Mapping[str, int], analysis: Analysis = Analysis()
+) -> Lengths:
     """Find for each field a document that has it, and ask what the average length is that its score depends on."""
     counted = 0
     tokens: dict[str, float] = {}
-    inside = [language for language in languages if analyzer_for(language).field_set == field_set]
+    inside = [language for language in languages if analysis.of(language).field_set == field_set]
     names = {text_field(role, field_set) for role in ROLES if role not in _NOT_STORED} | {URL_WORDS}
     for role in _NOT_STORED:
         name = text_field(role, field_set)
@@ -60,7 +62,7 @@ def measure(schema: tantivy.Schema, searcher: tantivy.Searcher, field_set: str, 
         for _, address in searcher.search(everything, _LOOKED_AT, count=False).hits:
             if names <= tokens.keys():
                 break
-            for name, term in _terms(searcher.doc(address), field_set, names - tokens.keys()):
+            for name, term in _terms(searcher.doc(address), field_set, names - tokens.keys(), analysis):
                 told = explained(Query.term_query(schema, name, term, "freq"), searcher, address)
                 if name not in tokens and told is not None:
                     counted = told.counted
@@ -120,10 +122,10 @@ def _gather(node: Mapping[str, Any], values: dict[str, float]) -> None:
         _gather(child, values)
 
 
-def _terms(document: tantivy.Document, field_set: str, names: set[str]) -> Iterator[tuple[str, str]]:
+def _terms(document: tantivy.Document, field_set: str, names: set[str], analysis: Analysis) -> Iterator[tuple[str, str]]:
     """Terms that stand in these fields of a document."""
     page = stored(document)
-    analyzer = analyzer_for(page.language)
+    analyzers = analysis.all_of(page.language)
     body, full = stored_texts(document)
     texts = {
         TITLE_ROLE: page.title,
@@ -134,7 +136,7 @@ def _terms(document: tantivy.Document, field_set: str, names: set[str]) -> Itera
         name = text_field(role, field_set)
         if name in names:
             beginning = text[:_BEGINNING]
-            terms = analyzer.terms(beginning if len(text) <= _BEGINNING else beginning.rpartition(" ")[0] or beginning)
-            yield from ((name, term) for term in terms[:_TERMS])
+            whole = beginning if len(text) <= _BEGINNING else beginning.rpartition(" ")[0] or beginning
+            yield from ((name, term) for analyzer in analyzers for term in analyzer.terms(whole)[:_TERMS])
     if URL_WORDS in names:
         yield from ((URL_WORDS, term) for term in url_words(page.url)[:_TERMS])

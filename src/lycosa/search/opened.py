@@ -20,6 +20,7 @@ import tantivy
 from tantivy import Occur
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.index import suggest_file
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.schema import (
     DATE,
@@ -33,10 +34,13 @@ from lycosa.index.schema import (
     Stored,
     prior_of,
     register,
+    signed_key,
     stored,
     stored_texts,
+    url_id,
 )
 from lycosa.index.shards import by_count, combined
+from lycosa.index.suggest_file import SuggestFile
 from lycosa.search.exact import Weigher
 from lycosa.search.expression import Expression, Leaf
 from lycosa.search.facets import aggregation, counted_values
@@ -46,9 +50,12 @@ from lycosa.search.query import ParsedQuery
 from lycosa.search.reading import Reading, read, read_by
 from lycosa.search.results import Explanation, Hit
 from lycosa.search.retrieve import LONG, RELAX_SHARE, Filters, QueryBuilder, terms_of
+from lycosa.search.similar import Likeness, heaviest
 from lycosa.search.snippet import Highlighter
-from lycosa.search.statistics import Statistics, ToldStatistics
-from lycosa.text.analyze import Unit, analyzer_for
+from lycosa.search.spelling import Heard, Wanted, hear
+from lycosa.search.statistics import Statistics, Term, ToldStatistics
+from lycosa.text.analyze import Analysis, Unit, analysis_by
+from lycosa.text.korean import holds_hangul
 
 Address = tuple[int, int]
 """Segment and document within an opened index."""
@@ -59,6 +66,7 @@ ANY = 0.0
 
 _META = "meta.json"
 _MOST_TOLD = 256
+_MOST_COUNTED = 50_000  # terms whose pages were counted: some 8 MB
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,6 +81,7 @@ class Question:
     folded: bool = True
     explain: bool = False
     now_ms: int = 0
+    like: Likeness | None = None  # only pages like this one
 
 
 @dataclass(slots=True, frozen=True)
@@ -105,9 +114,17 @@ class OpenIndex:
             raise WorkspaceError(f"{where} cannot be opened: {error}; build it anew with `lycosa index --rebuild`") from None
         self._schema, self._searcher = opened
         self.languages = tuple(by_count(self.info.languages)) or ("",)
+        self.analysis, self.missing = analysis_by(self.info.analyzers).here()
         self._lengths: dict[str, Lengths] = {}  # by field set
         self._told: dict[Question, ToldStatistics] = {}
+        self._holding: dict[Term, int] = {}
         self._measuring = threading.Lock()
+        paths = (suggest_file.find(generation.path) for generation in generations)
+        self.suggest_files = tuple(SuggestFile(path) for path in paths if path is not None)
+
+    def hint(self, text: str) -> str:
+        """What is to be installed for the words of a query to be read as this index has them; "" for nothing."""
+        return self.missing if self.missing and holds_hangul(text) else ""
 
     @property
     def number(self) -> int:
@@ -118,7 +135,13 @@ class OpenIndex:
         return int(self._searcher.num_docs)
 
     def holding(self, name: str, term: str) -> int:
-        return int(self._searcher.doc_freq(name, term))
+        """Remembered: a query asks for each of its words in every field of every analyzer, and words come again."""
+        count = self._holding.get((name, term))
+        if count is None:
+            if len(self._holding) >= _MOST_COUNTED:
+                self._holding.clear()
+            count = self._holding[name, term] = int(self._searcher.doc_freq(name, term))
+        return count
 
     @property
     def counted(self) -> int:
@@ -141,7 +164,7 @@ class OpenIndex:
         return told
 
     def _tell(self, question: Question) -> ToldStatistics:
-        readings = readings_of(question)
+        readings = self._readings(question)
         lengths: dict[str, float] = {}
         having: dict[str, int] = {}
         counted = self.documents
@@ -150,13 +173,43 @@ class OpenIndex:
             counted = max(counted, measured.counted)
             lengths |= measured.tokens
             having |= measured.having
-        frequencies = {term: self.holding(*term) for term in terms_of(readings)}
+        asked = terms_of(readings) if question.like is None else [*terms_of(readings), *question.like.asked()]
+        frequencies = {term: self.holding(*term) for term in asked}
         return ToldStatistics(self.documents, counted, frequencies, lengths, having)
 
     def find(self, question: Question, stage: float, limit: int, everywhere: ToldStatistics | None = None) -> Found:
         """The first pages, so many as `limit`. With `everywhere`, scores are about those of all indexes together."""
         query = self._query(question, stage, everywhere)
-        return self._found(query, limit, by_date=question.by_date, now_ms=question.now_ms)
+        found = self._found(query, limit, by_date=question.by_date, now_ms=question.now_ms)
+        if question.like is None or not question.like.group:
+            return found
+        others = [page for page in found.best if page.group != question.like.group]
+        return Found(found.total - len(found.best) + len(others), others)
+
+    def count(self, parsed: ParsedQuery, language: str) -> int:
+        """How many pages hold all words of a query; in a language, or (with "") in any."""
+        question = Question(parsed, Filters(language, restrictions=parsed.restrictions), (language,) if language else self.languages)
+        if not holds_words(question):
+            return 0
+        result: Any = self._searcher.search(self._query(question, STRICT, None), 1, count=True)
+        return result.count or 0
+
+    def hear(self, wanted: Wanted) -> Heard:
+        """See `answer.Source`."""
+        return hear(self.suggest_files, wanted)
+
+    def likeness(self, url: str) -> Likeness | None:
+        """See `answer.Source`."""
+        page = url_id(signed_key(url) + 2**63)
+        hits = self._searcher.search(tantivy.Query.term_query(self._schema, ID, page, "basic"), 1, count=False).hits
+        if not hits:
+            return None
+        address = hits[0][1]
+        document = self._searcher.doc(address)
+        about, analyzer = stored(document), self.analysis.of(stored(document).language)
+        body, full = stored_texts(document)
+        terms = heaviest(analyzer, about.title, body or full, self.documents, self.holding)
+        return Likeness(url, page, self._integers(GROUP, [address])[0] or 0, about.language, analyzer.field_set, terms)
 
     def search_expression(
         self,
@@ -197,11 +250,26 @@ class OpenIndex:
         shown = []
         for page in found:
             document = self._searcher.doc(tantivy.DocAddress(*page.place))
-            language = stored(document).language
-            if language not in highlighters:
-                highlighters[language] = Highlighter(analyzer_for(language), units)
-            shown.append(_hit(document, page, page.score, highlighters[language], None))
+            about = stored(document)
+            if about.language not in highlighters:
+                highlighters[about.language] = Highlighter(self.analysis.of(about.language), units)
+            shown.append(_hit(about, document, page, page.score, highlighters[about.language], None))
         return shown
+
+    def urls(self, addresses: Sequence[Address]) -> list[str]:
+        """The URLs of pages that were found."""
+        return [stored(self._searcher.doc(tantivy.DocAddress(*address))).url for address in addresses]
+
+    def has(self, address: Address) -> bool:
+        """Whether there is a page at an address that somebody else named: tantivy would panic at most others."""
+        segment, document = address
+        if not 0 <= segment < self._searcher.num_segments or not 0 <= document < 2**32:
+            return False
+        try:
+            self._searcher.doc(tantivy.DocAddress(segment, document))
+        except ValueError:
+            return False
+        return True
 
     def weigh(self, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics) -> list[float]:
         """The exact scores of pages that were found, as one index of all documents would have them."""
@@ -235,17 +303,23 @@ class OpenIndex:
         shown = []
         for page, explanation in zip(found, explanations, strict=True):
             document = self._searcher.doc(tantivy.DocAddress(*page.place))
-            language = stored(document).language
-            if language not in highlighters:
-                reading = read_by(question.parsed, analyzer_for(language))
-                highlighters[language] = Highlighter(reading.analyzer, reading.wanted, beginnings_of(reading))
+            about = stored(document)
+            if about.language not in highlighters:
+                reading = read_by(question.parsed, self.analysis.of(about.language))
+                highlighters[about.language] = Highlighter(reading.analyzer, reading.wanted, beginnings_of(reading))
             score = 0.0 if question.by_date else page.score
-            shown.append(_hit(document, page, score, highlighters[language], explanation))
+            shown.append(_hit(about, document, page, score, highlighters[about.language], explanation))
         return shown
 
+    def _readings(self, question: Question) -> list[Reading]:
+        return readings_of(question, self.analysis)
+
     def _query(self, question: Question, stage: float, everywhere: ToldStatistics | None) -> tantivy.Query:
-        readings = readings_of(question)
+        readings = self._readings(question)
         builder = self._builder(question, everywhere)
+        if question.like is not None:
+            like = question.like.expression()
+            return tantivy.Query.empty_query() if like is None else builder.alike(readings, question.filters, like, question.like.page)
         if stage == STRICT:
             return builder.strict(readings, question.filters)
         return builder.relaxed(readings, question.filters, stage)
@@ -277,7 +351,9 @@ class OpenIndex:
 
     def _weighed(self, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics) -> list[Explanation]:
         builder = QueryBuilder(self._schema, everywhere, everywhere)
-        expression = builder.wanted(readings_of(question), None if stage == STRICT else stage)
+        expression: Expression | None = builder.wanted(self._readings(question), None if stage == STRICT else stage)
+        if question.like is not None and (like := question.like.expression()) is not None:
+            expression = builder.with_words(self._readings(question), like)
         places = [tantivy.DocAddress(*address) for address in addresses]
         priors, published = self._searcher.fast_field_values(PRIOR, places), self._integers(PUBLISHED, places)
         weigher = Weigher(self._schema, self._searcher, everywhere)
@@ -298,20 +374,21 @@ class OpenIndex:
             with self._measuring:
                 lengths = self._lengths.get(field_set)
                 if lengths is None:
-                    lengths = self._lengths[field_set] = measure(self._schema, self._searcher, field_set, self.info.languages)
+                    lengths = measure(self._schema, self._searcher, field_set, self.info.languages, self.analysis)
+                    self._lengths[field_set] = lengths
         return lengths
 
 
 @functools.lru_cache(maxsize=256)
-def readings_of(question: Question) -> list[Reading]:
+def readings_of(question: Question, analysis: Analysis = Analysis()) -> list[Reading]:
     """The readings of a query; a shard is asked the same question two or three times."""
-    return read(question.parsed, question.languages)
+    return read(question.parsed, question.languages, analysis)
 
 
 def holds_words(question: Question) -> bool:
     """Whether there is anything to look for: a word, or filters alone."""
     parsed, readings = question.parsed, readings_of(question)
-    if any(reading.parts or (reading.unwanted and not parsed.wanted) for reading in readings):
+    if question.like is not None or any(reading.parts or (reading.unwanted and not parsed.wanted) for reading in readings):
         return True
     return not parsed.wanted and bool(parsed.restrictions)
 
@@ -324,7 +401,7 @@ def parts_of(question: Question) -> int:
 def stages_of(question: Question) -> tuple[float, ...]:
     """What is tried one after the other. Of a long question few pages hold most words: those that hold the rare ones are best."""
     parts = parts_of(question)
-    if parts < 2:
+    if parts < 2 or question.like is not None:
         return (STRICT,)
     return (STRICT, RELAX_SHARE, ANY) if parts < LONG else (STRICT, ANY)
 
@@ -356,9 +433,13 @@ def _open_together(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searc
 
 
 def _hit(
-    document: tantivy.Document, found: Ranked[Address], score: float, highlighter: Highlighter, explanation: Explanation | None
+    page: Stored,
+    document: tantivy.Document,
+    found: Ranked[Address],
+    score: float,
+    highlighter: Highlighter,
+    explanation: Explanation | None,
 ) -> Hit:
-    page: Stored = stored(document)
     return Hit(
         url=page.url,
         title=page.title,

@@ -6,10 +6,10 @@ come from one order however they are cut.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 BLOCK = 40
@@ -26,8 +26,7 @@ HALF_LIFE_MS = 7 * 86_400_000  # after which it is half of that
 Place = TypeVar("Place")
 
 
-@dataclass(slots=True, frozen=True)
-class Ranked(Generic[Place]):
+class Ranked(NamedTuple, Generic[Place]):
     """A page that was found: where, what it counts, its host and the texts like its own (0: none). `copies`, `from_host` as in `Hit`."""
 
     score: float
@@ -72,7 +71,7 @@ def listing(
             block = exactly(block)
         shown += side_by_side(block, per_host) if per_host else block
     first = offset % BLOCK
-    return Listing(total - copies, [replace(page, from_host=hosts[page.host]) for page in shown[first : first + count]])
+    return Listing(total - copies, [page._replace(from_host=hosts[page.host]) for page in shown[first : first + count]])
 
 
 def side_by_side(block: Sequence[Ranked[Place]], per_host: int) -> list[Ranked[Place]]:
@@ -97,7 +96,7 @@ def _folded(ranked: Iterable[Ranked[Place]]) -> tuple[list[Ranked[Place]], int]:
         first[page.group] = len(kept)
         kept.append(page)
     for place, count in copies.items():
-        kept[place] = replace(kept[place], copies=count)
+        kept[place] = kept[place]._replace(copies=count)
     return kept, copies.total()
 
 
@@ -108,13 +107,23 @@ def freshness(published_at: int | None, now_ms: int) -> float:
     return 1.0 + FRESHNESS * math.exp2(-max(0, now_ms - published_at) / HALF_LIFE_MS)
 
 
+def _copies_by_host(ordered: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
+    """Copies with equal scores by their hosts, where the first of them stood: the same one is shown, in whatever order they were indexed.
+    Other pages stay as they came: a host's number says nothing."""
+    first: dict[tuple[float, int], int] = {}
+    places = [first.setdefault((page.score, page.group), place) if page.group else place for place, page in enumerate(ordered)]
+    return [ordered[number] for number in sorted(range(len(ordered)), key=lambda number: (places[number], ordered[number].host))]
+
+
 def in_windows(ranked: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
     """Each window in order of its scores, none above those of the window before: what began with these pages still does when
     more follow."""
     found: list[Ranked[Place]] = []
     for start in range(0, len(ranked), WINDOW):
         window = sorted(ranked[start : start + WINDOW], key=lambda page: -page.score)  # stable: equal ones as they came
+        if any(one.score == two.score for one, two in itertools.pairwise(window)):
+            window = _copies_by_host(window)
         if found and window[0].score > (least := found[-1].score):
-            window = [replace(page, score=min(page.score, least)) for page in window]
+            window = [page._replace(score=min(page.score, least)) for page in window]
         found += window
     return found

@@ -15,6 +15,7 @@ from lycosa.search.syntax import (
     BY_NAME,
     LANGUAGE,
     LINK,
+    SIMILAR,
     SITE,
     SORT,
     Operator,
@@ -85,6 +86,11 @@ class ParsedQuery:
     def languages(self) -> tuple[str, ...]:
         """Those that the query is narrowed to; none: it is not."""
         return self.values(LANGUAGE)
+
+    @property
+    def similar(self) -> str:
+        """The URL of the page that others are to be like; "": none."""
+        return next(iter(self.values(SIMILAR)), "")
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -243,7 +249,7 @@ class _Reader:
             value = text[start:end]
         assert operator.read is not None
         name = operator.names[0]
-        found = [operator.read(each) for each in (value.split(",") if name != LINK else [value])]
+        found = [operator.read(each) for each in (value.split(",") if name not in (LINK, SIMILAR) else [value])]
         if not all(found) or not found:
             self.notes.append(f"{name}: wants {operator.wants}; {name}:{value} was searched for as words")
             return False
@@ -252,7 +258,7 @@ class _Reader:
             self.notes.append(f"{name}: cannot be turned round by a minus; it was left out")
         elif name == SORT:
             self.order = found[0]
-        elif name in (BEFORE, AFTER):
+        elif name in (BEFORE, AFTER, SIMILAR):
             self.restrictions = [kept for kept in self.restrictions if kept.name != name]
             self.restrictions.append(Restriction(name, found[0]))
         else:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from lycosa.search.query import ParsedQuery, clauses
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import Analysis
 from lycosa.text.everyday import by_alphabet
 from lycosa.text.translation.source import PIVOT, Sources
 from lycosa.text.translation.terms import unit_keys
@@ -39,7 +39,13 @@ _SCRIPTS = tuple(
 _OTHER_SCRIPTS = frozenset().union(*(languages for _, languages in _SCRIPTS)) - {"sr", "ku"}
 
 
-def query_language(parsed: ParsedQuery, languages: Iterable[str], sources: Sources, holding: Mapping[str, int] | None = None) -> str:
+def query_language(
+    parsed: ParsedQuery,
+    languages: Iterable[str],
+    sources: Sources,
+    holding: Mapping[str, int] | None = None,
+    analysis: Analysis = Analysis(),
+) -> str:
     """The language, an ISO 639 code.
 
     Of those in the query's script the one by whose tables most of its words are known, of these the one whose pages hold them most often.
@@ -59,7 +65,7 @@ def query_language(parsed: ParsedQuery, languages: Iterable[str], sources: Sourc
     others = (*listed, PIVOT)
 
     def known(language: str) -> tuple[int, int, bool, int]:
-        analyzer = analyzer_for(language)
+        analyzer = analysis.of(language)
         units = [unit for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text)]
         keys = [[*whole, *parts] for whole, parts in (unit_keys(analyzer, unit) for unit in units)]
         in_tables = sum(any(sources.knows(key, language, others) for key in each) for each in keys)

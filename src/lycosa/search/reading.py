@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lycosa.search.query import Clause, Group, ParsedQuery, Part
-from lycosa.text.analyze import Analyzer, Unit, analyzer_for
+from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,11 +47,11 @@ class Reading:
         return words_in(self.parts)
 
 
-def read(parsed: ParsedQuery, languages: Iterable[str]) -> list[Reading]:
+def read(parsed: ParsedQuery, languages: Iterable[str], analysis: Analysis = Analysis()) -> list[Reading]:
     """The readings of a query by the analyzers of these languages, each distinct one once."""
     readings: dict[tuple[object, ...], Reading] = {}
-    for language in languages:
-        reading = read_by(parsed, analyzer_for(language))
+    for analyzer in (each for language in languages for each in analysis.all_of(language)):
+        reading = read_by(parsed, analyzer)
         key = (reading.analyzer.field_set, *map(_form, reading.parts), "-", *map(_form, reading.unwanted))
         readings.setdefault(key, reading)
     return list(readings.values())

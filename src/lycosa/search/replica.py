@@ -17,11 +17,17 @@ from lycosa.core.errors import WorkError, WorkspaceError
 from lycosa.index import generation as generations
 from lycosa.index.copies import local_copy, remove_copies
 from lycosa.index.shards import Shard
+from lycosa.index.suggest_file import Phrase
 from lycosa.search.opened import Address, Found, OpenIndex, Question
 from lycosa.search.ordering import Ranked
 from lycosa.search.results import Hit
+from lycosa.search.similar import Likeness
+from lycosa.search.spelling import Heard, Wanted
 from lycosa.search.statistics import ToldStatistics
+from lycosa.search.suggest import phrases_of
 from lycosa.store.cache import cache_root
+from lycosa.text import korean
+from lycosa.text.analyze import KIWI
 
 FOLLOW_S = 1.0
 KEPT = 3  # generations that stay open, for searches that began with them
@@ -41,6 +47,7 @@ class Description:
     documents: int = 0
     languages: dict[str, int] = field(default_factory=dict)
     problem: str = ""
+    hint: str = ""  # see `OpenIndex.missing`
 
 
 class Replica:
@@ -66,7 +73,9 @@ class Replica:
         if newest is None:
             return Description(self._shard, problem=self._problem)
         info = newest.info
-        return Description(self._shard, info.generation, info.log_entry, newest.documents, dict(info.languages), self._problem)
+        return Description(
+            self._shard, info.generation, info.log_entry, newest.documents, dict(info.languages), self._problem, newest.missing
+        )
 
     def statistics(self, question: Question) -> tuple[Description, ToldStatistics]:
         """What this shard adds to the statistics of a query, and the generation to name in what is asked next."""
@@ -97,6 +106,20 @@ class Replica:
         """Pages with their snippets. Raises GenerationGone."""
         return self._of(generation).hits(question, stage, found, everywhere)
 
+    def hear(self, generation: int, wanted: Wanted) -> Heard:
+        """What its pages hold of some words, and of words near by. Raises GenerationGone."""
+        return self._of(generation).hear(wanted) if generation else Heard()
+
+    def likeness(self, generation: int, url: str) -> Likeness | None:
+        """What pages like one of its pages are found by. Raises GenerationGone."""
+        return self._of(generation).likeness(url) if generation else None
+
+    def phrases(self, start: str, count: int, language: str, words: bool) -> list[Phrase]:
+        """Phrases of its pages that go on like that (`search.suggest`)."""
+        newest = self._newest()
+        found = [] if newest is None else phrases_of(newest.suggest_files, start, count, language, words)
+        return [phrase for each in found for phrase in each]
+
     def process(self) -> int:
         """Where it runs: the number of its process."""
         return os.getpid()
@@ -114,6 +137,8 @@ class Replica:
                 if self._copies is not None:
                     generation = local_copy(generation, self._copies)
                 opened = OpenIndex([generation])
+                if KIWI in opened.analysis.korean:
+                    korean.load()  # a question is given less time than that takes
             except (WorkspaceError, OSError) as error:
                 self._problem = str(error)
                 return False
@@ -130,7 +155,9 @@ class Replica:
 
     def describe_of(self, opened: OpenIndex) -> Description:
         info = opened.info
-        return Description(self._shard, info.generation, info.log_entry, opened.documents, dict(info.languages), self._problem)
+        return Description(
+            self._shard, info.generation, info.log_entry, opened.documents, dict(info.languages), self._problem, opened.missing
+        )
 
     def _newest(self) -> OpenIndex | None:
         return next(reversed(self._open.values()), None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lycosa.search.snippet import Snippet
+from lycosa.search.spelling import Spelling
 from lycosa.search.translated import Across, TranslatedQuery
 
 MOST_HITS = 1_000
@@ -25,7 +26,8 @@ class SearchRequest:
     `order`: `date` puts the newest first, `relevance` the best; "": as the query says, else the best. `per_host`: so many results of
     a host come before those of other hosts that match about as well; 0: hosts do not matter. `folded`: of pages with the same text
     one is shown.
-    `facets`: by what to count all pages found (of `FACETS`). `explain`: hits say what their score is made of.
+    `facets`: by what to count all pages found (of `FACETS`). `explain`: hits say what their score is made of. `spelling`: say another
+    spelling of a query that finds little.
     """
 
     text: str
@@ -40,6 +42,8 @@ class SearchRequest:
     facets: tuple[str, ...] = ()
     explain: bool = False
     across: Across | None = None  # ask in other languages too
+    hops: int | None = None  # how far peers are asked, at most as is configured; 0: none is
+    spelling: bool = True
 
 
 @dataclass(slots=True, frozen=True)
@@ -83,6 +87,7 @@ class Hit:
     copies: int = 0
     from_host: int = 1
     explanation: Explanation | None = None
+    source: str = ""  # where it is from, if several indexes were searched: a workspace, or another Lycosa's address
 
 
 @dataclass(slots=True, frozen=True)
@@ -99,6 +104,7 @@ class SearchResults:
     missing_shards: tuple[int, ...] = ()  # shards, counted from 0, whose pages are not in the answer
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by name: value -> pages, most first
     translations: tuple[TranslatedQuery, ...] = ()  # how the query was asked in each language; its own comes first
+    did_you_mean: Spelling | None = None  # another spelling, with which more pages are found
 
     def __iter__(self) -> Iterator[Hit]:
         """The hits, best first."""

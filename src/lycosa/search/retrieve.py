@@ -18,6 +18,7 @@ from lycosa.index.schema import (
     BODY_ROLE,
     FULL_ROLE,
     HEADINGS_ROLE,
+    ID,
     TITLE_ROLE,
     URL_WORDS,
     text_field,
@@ -78,6 +79,18 @@ class QueryBuilder:
         some, all_of_them = self.wanted(readings, share), self.wanted(readings)
         without = [] if all_of_them is None else [(Occur.MustNot, self._query(part, made=True)) for part in all_of_them.parts]
         return Query.boolean_query([(Occur.Must, self._narrowed(readings, filters, some)), *without])
+
+    def alike(self, readings: Sequence[Reading], filters: Filters, like: Expression, page: str) -> Query:
+        """Pages like a page, without itself."""
+        itself = Query.term_query(self._schema, ID, page, "basic")
+        return Query.boolean_query(
+            [(Occur.Must, self._narrowed(readings, filters, self.with_words(readings, like))), (Occur.MustNot, itself)]
+        )
+
+    def with_words(self, readings: Sequence[Reading], like: Expression) -> Expression:
+        """Likeness, together with every word of the query."""
+        words = self.wanted(readings)
+        return like if words is None else every((words, like))
 
     def filtered(self, expression: Expression | None, filters: Filters, *, made: bool = False) -> Query:
         """Pages that match an expression (all pages, without one) and that the filters let through. `made`: by `wanted`."""

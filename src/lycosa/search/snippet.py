@@ -31,12 +31,15 @@ ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
-_LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀﬃﬄ", "ae": "æÆ", "oe": "œŒ", "th": "þÞ"}
 # Analyzers that change how a word begins: they cut prefixes off, or write letters in another way.
 _CHANGES_BEGINNINGS = frozenset(
     {"segmented-arabic", "segmented-hindi", "segmented-indonesian", "segmented-letters-ps", "segmented-letters-ur", "segmented-nepali"}
     | {"segmented-persian", "segmented-persian-letters"}
 )
+_LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀﬃﬄ", "ae": "æ", "oe": "œ", "th": "þ"}
+_LIGATURE_LETTERS = frozenset("".join(_LIGATURES.values()))
+_FOLDED = 0x10000  # code points below this are folded
+_CHUNK = re.compile(r"\S+")
 _BREAK = re.compile(r"\s")
 
 Snippet = list[tuple[str, bool]]
@@ -61,15 +64,20 @@ class Highlighter:
         self._units = list(dict.fromkeys(units))
         self._terms = {term for unit in self._units for term in unit.phrase}
         self._beginnings = tuple(beginnings)
-        self._known: dict[str, bool] = {}
+        self._seen: set[str] = set()  # chunks that were looked at
+        self._holding: set[str] = set()  # and those of them that hold a term
         self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
         self._one_script = simplified if analyzer.language == "zh" else str
         surfaces = sorted({self._one_script(unit.surface) for unit in self._units if unit.surface}, key=len, reverse=True)
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
-        self._begin = _begin(frozenset(self._terms)) if analyzer.name not in _CHANGES_BEGINNINGS else None
+        self._by_beginning = analyzer.name not in _CHANGES_BEGINNINGS
+        self._starts = _starts(self._terms)
         self._by_surface = {self._one_script(unit.surface).casefold(): number for number, unit in enumerate(self._units)}
+        self._by_first: dict[str, list[int]] = {}
+        for number, unit in enumerate(self._units):
+            self._by_first.setdefault(unit.phrase[0], []).append(number)
 
     def snippet(self, texts: Iterable[str], fallback: str = "") -> Snippet:
         """The best piece of the first text that holds a match; without any, the beginning of `fallback` or of the first text."""
@@ -111,26 +119,27 @@ class Highlighter:
         ]
 
     def _by_terms(self, text: str) -> list[Match]:
-        chunks = set(text.split())
-        if len(self._known) > MOST_CHUNKS:
-            self._known.clear()
-        known = self._known
-        unknown = chunks.difference(known)
+        straight = self._by_beginning and text.isascii()  # most English texts: no need to part all of it
+        chunks = _begun(text, self._starts) if straight else set(text.split())
+        if len(self._seen) > MOST_CHUNKS:
+            self._seen.clear()
+            self._holding.clear()
+        unknown = chunks.difference(self._seen)
         if unknown:
-            known.update(dict.fromkeys(unknown, False))
-            for chunk in self._promising(unknown):
-                known[chunk] = self._wanted(self._analyzer.terms(chunk))
+            self._seen |= unknown
+            promising = list(unknown) if straight else self._promising(unknown)
+            terms = self._analyzer.each(promising)
+            self._holding.update(chunk for chunk, found in zip(promising, terms, strict=True) if self._wanted(found))
         words: list[tuple[int, int, str]] = []
-        for chunk in chunks:
-            if known[chunk]:
-                parts = self._parts(chunk)
-                words += [
-                    (place + start, place + end, term)
-                    for place in _places(text, chunk)
-                    for start, end, terms in parts
-                    for term in terms
-                    if term in self._terms or (self._beginnings and term.startswith(self._beginnings))
-                ]
+        for chunk in chunks & self._holding:
+            parts = self._parts(chunk)
+            words += [
+                (place + start, place + end, term)
+                for place in _places(text, chunk)
+                for start, end, terms in parts
+                for term in terms
+                if term in self._terms or (self._beginnings and term.startswith(self._beginnings))
+            ]
         words.sort(key=itemgetter(0))  # stable: several terms of one word keep their order
         return self._runs(text, words)
 
@@ -139,15 +148,18 @@ class Highlighter:
             return True
         return bool(self._beginnings) and any(term.startswith(self._beginnings) for term in terms)
 
-    def _promising(self, chunks: set[str]) -> Iterable[str]:
+    def _promising(self, chunks: set[str]) -> list[str]:
         """Those in which a word begins like a term of the query."""
-        if self._begin is None:
-            return chunks
-        listed = "\n".join(chunks)
-        return {
-            listed[listed.rfind("\n", 0, match.start()) + 1 : end if (end := listed.find("\n", match.end())) >= 0 else len(listed)]
-            for match in self._begin.finditer(listed)
-        }
+        if not self._by_beginning:
+            return list(chunks)
+        found: set[str] = set()
+        plain_ones = list(filter(str.isascii, chunks))
+        listed = "\n".join(plain_ones)
+        found.update(_with_starts(listed, listed.lower(), self._starts))
+        if len(plain_ones) < len(chunks):
+            listed = "\n".join(chunks.difference(plain_ones))
+            found.update(_with_starts(listed, listed.translate(_folding()), self._starts))
+        return list(found)
 
     def _parts(self, chunk: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """The words of a chunk with their places in it and their terms."""
@@ -167,45 +179,74 @@ class Highlighter:
         """Words that make up a unit: one, or as many as its phrase has, with nothing but signs between them."""
         found = []
         for place, (start, end, term) in enumerate(words):
-            for number, unit in enumerate(self._units):
-                phrase = unit.phrase
+            for number in range(len(self._units)) if self._beginnings else self._by_first.get(term, ()):
+                phrase = self._units[number].phrase
                 if phrase[0] in self._beginnings and term.startswith(phrase[0]):
                     found.append(Match(start, end, number))
                     continue
                 if term != phrase[0]:
                     continue
                 run = words[place : place + len(phrase)]
-                if tuple(word for _, _, word in run) == phrase and _adjacent(text, run):
+                if len(phrase) == 1 or (tuple(word for _, _, word in run) == phrase and _adjacent(text, run)):
                     found.append(Match(start, run[-1][1], number))
         return found
 
 
 @functools.cache
-def _letters() -> dict[str, str]:
-    """Letter without accents -> a regular expression class of all letters that become it, in either case."""
-    classes: dict[str, list[str]] = {}
+def _folding() -> str:
+    """What each character is told by, at its code point: a letter without accents in lower case. Ligatures stay what they are."""
+    folded = list(map(chr, range(_FOLDED)))
     for code in (*range(0x41, 0x250), *range(0x370, 0x530), *range(0x1E00, 0x2000), *range(0xFF21, 0xFF5B)):
         letter = chr(code)
         if letter.isalpha():
-            classes.setdefault(without_accents(plain(letter))[:1], []).append(letter)
-    return {base: f"[{''.join(letters)}]" for base, letters in classes.items()}
+            folded[code] = letter.lower() if letter.lower() in _LIGATURE_LETTERS else without_accents(plain(letter))[:1]
+    return "".join(folded)
 
 
-def _beginning(term: str) -> str:
-    return term[: BEGINNING if len(term) > BEGINNING else BEGINNING - 1]
-
-
-@functools.lru_cache(maxsize=512)
-def _begin(terms: frozenset[str]) -> re.Pattern[str]:
-    """Where a word begins like one of these terms: with the same letters, accents and case aside. To compile one takes a millisecond;
-    languages often agree on the terms of a query."""
-    letters = _letters()
-    starts = {"".join(letters.get(letter, re.escape(letter)) for letter in _beginning(term)) for term in terms}
-    starts |= {f"[{_LIGATURES[term[:2]]}]" for term in terms if term[:2] in _LIGATURES}
-    starts |= {letters[term[0]] + r"(?:\+\+|#)" for term in terms if term.endswith(("plusplus", "sharp"))}
+def _starts(terms: Iterable[str]) -> list[str]:
+    """How a word begins, letters folded, that one of these terms may stand for."""
+    starts = {term[: BEGINNING if len(term) > BEGINNING else BEGINNING - 1] for term in terms if term}
+    starts |= {letter for term in terms for letter in _LIGATURES.get(term[:2], "")}
+    starts |= {term[0] + signs for term in terms if term.endswith(("plusplus", "sharp")) for signs in ("++", "#")}
     if "dotnet" in terms:
-        starts.add(r"\.[nN]")
-    return re.compile(r"(?<![^\W_])(?:" + "|".join(sorted(starts)) + ")")
+        starts.add(".n")
+    return list(starts)
+
+
+def _begun(text: str, starts: Iterable[str]) -> set[str]:
+    """The chunks of an ASCII text in which a word begins so."""
+    found: set[str] = set()
+    lowered = text.lower()
+    for start in starts:
+        place = lowered.find(start)
+        while place >= 0:
+            end = place + 1
+            if not place or not lowered[place - 1].isalnum():
+                first = place
+                while first and not text[first - 1].isspace():
+                    first -= 1
+                if (match := _CHUNK.match(text, place)) is not None:
+                    end = match.end()
+                found.add(text[first:end])
+            place = lowered.find(start, end)
+    return found
+
+
+def _with_starts(listed: str, folded: str, starts: Iterable[str]) -> set[str]:
+    """The lines in which a word begins so. `folded` are the same lines, each character in its place. (A pattern takes a millisecond to be
+    compiled, and ten times as long to search.)"""
+    found: set[str] = set()
+    for start in starts:
+        place = folded.find(start)
+        while place >= 0:
+            if place and folded[place - 1].isalnum():
+                place = folded.find(start, place + 1)
+                continue
+            end = listed.find("\n", place)
+            end = end if end >= 0 else len(listed)
+            found.add(listed[listed.rfind("\n", 0, place) + 1 : end])
+            place = folded.find(start, end)
+    return found
 
 
 def _places(text: str, chunk: str) -> Iterable[int]:

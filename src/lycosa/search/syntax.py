@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from lycosa.core.errors import UrlError
 from lycosa.url.normalise import normalise
 
-SITE, LANGUAGE, FILETYPE, COLLECTION, LINK, BEFORE, AFTER, SORT = (
-    "site", "lang", "filetype", "collection", "link", "before", "after", "sort",
+SITE, LANGUAGE, FILETYPE, COLLECTION, LINK, SIMILAR, BEFORE, AFTER, SORT = (
+    "site", "lang", "filetype", "collection", "link", "similar", "before", "after", "sort",
 )  # fmt: skip
 IN_TITLE, IN_URL, IN_ANCHOR = "intitle", "inurl", "inanchor"
 
@@ -79,6 +79,15 @@ def link(value: str) -> str:
     if "://" in value or path:
         return url if "://" in value else url.partition("://")[2]
     return host if re.search(r"[^\W_]", host) else ""
+
+
+def page(value: str) -> str:
+    """The URL of a page as it would be normalised; of a host its first page. Without a scheme it stays without one."""
+    try:
+        url = normalise(value if "://" in value else f"http://{value}")
+    except UrlError:
+        return ""
+    return url if "://" in value else url.partition("://")[2]
 
 
 def date(value: str) -> str:
@@ -151,6 +160,15 @@ OPERATORS: tuple[Operator, ...] = (
         "a URL or a host, as in link:example.org/docs",
     ),
     Operator(
+        (SIMILAR, "related"),
+        "URL",
+        "Pages like this one, in its language: those that hold the words by which it differs from others. More words narrow them.",
+        "similar:example.org/docs/",
+        page,
+        "the address of a page that was crawled, as in similar:example.org/docs/",
+        negative=False,
+    ),
+    Operator(
         (BEFORE,),
         "DATE",
         "Pages of an earlier date: the one that they give themselves, else that of their fetch.",
@@ -191,8 +209,9 @@ accents, in every language that the index has pages in. This page is made from t
 _TABLE = "| you type | you get | for instance |\n|---|---|---|"
 
 _FOOT = """
-Any of the second table's but `before:`, `after:` and `sort:` takes a minus in front: `-site:example.org` leaves that host out. Those that
-take no words narrow the whole query, also from within parentheses; a query of them alone lists what they leave, the newest first.
+Any of the second table's but `similar:`, `before:`, `after:` and `sort:` takes a minus in front: `-site:example.org` leaves that host
+out. Those that take no words narrow the whole query, also from within parentheses; a query of them alone lists what they leave, the
+newest first.
 
 `begin*` looks at words as the index holds them, without their endings: `connect*` finds *connecting*, `connecti*` may not. In Chinese,
 Japanese, Korean and other scripts whose words are looked up by their characters or syllables, every word is a beginning.

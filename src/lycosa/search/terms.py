@@ -4,7 +4,12 @@ A word is a run of letters and signs that begins with a letter; where no spaces 
 character and mere numbers are left out. Cases are counted together and shown as they are mostly written. Of a page its main text counts, or
 else all of its text, once however many collections have it.
 
-*Stop words* are those on more than `STOP_SHARE` of the pages of a language that has at least `STOP_PAGES`.
+*Stop words* are a language's everyday words (`text.everyday`), and those that say nothing of a page: on more than `MOST_SHARE` of the
+pages of their language; on more than `STOP_SHARE` of them and spread as by chance; and where there are `EVEN_PAGES` or more, so that
+chance can be told, on more than `EVEN_SHARE` of them. How far a word is from chance is its residual inverse document frequency: how many
+times more pages would hold it, if its occurrences fell on pages by chance (Church and Gale, "Poisson mixtures", Natural Language
+Engineering 1995): words of grammar have less than `EVEN_BITS`, those that pages are about have more, for they come again where they come.
+A language of less than `STOP_PAGES` pages loses its everyday words alone.
 
 *Rising* words are on a larger share of the newest pages than of the earlier ones, by Dunning's log-likelihood ratio over pages ("Accurate
 methods for the statistics of surprise and coincidence", Computational Linguistics 1993): 10.83 or more is chance once in a thousand words.
@@ -20,8 +25,12 @@ import polars as pl
 from icu4py.breakers import WordBreaker
 
 from lycosa.store.live import LiveTables
+from lycosa.text.everyday import everyday_words
 
 STOP_SHARE, STOP_PAGES = 0.25, 20
+EVEN_SHARE, EVEN_PAGES = 0.03, 200
+MOST_SHARE = 0.5
+EVEN_BITS = 1.0  # on the six documentation sites: could .67, over .87, just 1.02; web 1.04, headers 1.5, function 1.9, python 2.5
 LEAST_SURPRISE = 10.83  # of a rising word: the .999 quantile of chi-squared with one degree of freedom
 LEAST_RISING = 3  # newest pages that hold it
 MOST_WORDS = 1_000_000
@@ -219,11 +228,12 @@ def _chosen(found: pl.DataFrame, request: TermsRequest, all_of: dict[str, int], 
     """The words to show, in order."""
     if not request.stop_words:
         numbers = pl.col("language").replace_strict(all_of, default=0, return_dtype=pl.Int64)
-        held, of = pl.col("documents"), numbers
+        found = found.filter(~_everyday(found["language"].unique().to_list()))
         if request.rising:  # what was on few pages before is no stop word, however many hold it now
             of = numbers - pl.col("language").replace_strict(recent_of, default=0, return_dtype=pl.Int64)
-            held = held - pl.col("recent")
-        found = found.filter(~((of >= STOP_PAGES) & (held > STOP_SHARE * of)))
+            found = found.filter(~((of >= STOP_PAGES) & (pl.col("documents") - pl.col("recent") > STOP_SHARE * of)))
+        else:
+            found = found.filter(~_says_nothing(numbers))
     if request.rising:
         found = found.filter(pl.col("recent") >= LEAST_RISING)
     else:
@@ -237,3 +247,18 @@ def _chosen(found: pl.DataFrame, request: TermsRequest, all_of: dict[str, int], 
     if request.rising:
         terms = sorted((term for term in terms if term.surprise >= LEAST_SURPRISE), key=lambda term: (-term.surprise, term.text))
     return terms[: request.count]
+
+
+def _everyday(languages: list[str]) -> pl.Expr:
+    """Whether a word is one of the everyday words of its language."""
+    listed = ((pl.col("language") == language) & pl.col("lower").is_in(sorted(everyday_words(language))) for language in languages)
+    return pl.any_horizontal(pl.lit(False), *listed)
+
+
+def _says_nothing(pages: pl.Expr) -> pl.Expr:
+    """Whether a word is on too many of its language's `pages`, or on many as by chance."""
+    share = pl.col("documents") / pages
+    by_chance = pages * (1.0 - (-pl.col("total") / pages).exp())
+    even = (by_chance / pl.col("documents")).log(2.0) < EVEN_BITS
+    common = (share > STOP_SHARE) | ((pages >= EVEN_PAGES) & (share > EVEN_SHARE))
+    return (pages >= STOP_PAGES) & ((share > MOST_SHARE) | (common & even))

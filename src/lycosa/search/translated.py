@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lycosa.search.query import Clause, ParsedQuery, clauses
-from lycosa.text.analyze import Analyzer, Unit, analyzer_for
+from lycosa.text.analyze import Analysis, Analyzer, Unit
 from lycosa.text.translation.source import MOST, Sources, Translation, best
 from lycosa.text.translation.terms import bare, has_parts, phrase_key, unit_keys, written_key
 
@@ -83,10 +83,11 @@ class Translator:
     parsed: ParsedQuery
     language: str  # of the query
     edits: Edits = field(default_factory=dict)
+    analysis: Analysis = field(default_factory=Analysis)
 
     def into(self, language: str) -> TranslatedQuery:
         """The query in a language. Words of several terms and phrases that a dictionary holds together are looked up as such."""
-        analyzer, other = analyzer_for(self.language), analyzer_for(language)
+        analyzer, other = self.analysis.of(self.language), self.analysis.of(language)
         terms: list[TranslatedTerm] = []
         for clause in _runs(clauses(self.parsed.wanted)):
             terms += self._clause(analyzer.units(clause), analyzer, other)

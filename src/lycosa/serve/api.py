@@ -11,8 +11,10 @@ from pydantic import BaseModel, Field
 
 from lycosa.core.units import format_time
 from lycosa.search.engine import MOST_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.many import MOST_HOPS
 from lycosa.search.results import FACETS, PER_HOST, Explanation
 from lycosa.search.translated import Across, TranslatedQuery, edit
+from lycosa.serve.present import cached_href
 from lycosa.serve.problems import Problem
 from lycosa.serve.source import Source
 
@@ -22,7 +24,12 @@ MOST_FACET_VALUES = 100
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {"application/problem+json": {}}, "description": text}
-    for status, text in ((422, "A parameter is wrong"), (503, "The workspace cannot be read"))
+    for status, text in (
+        (400, "It cannot be answered as it was asked"),
+        (422, "A parameter is wrong"),
+        (429, "Too many requests: try again after the seconds in Retry-After"),
+        (503, "The workspace cannot be read"),
+    )
 }
 
 
@@ -73,6 +80,10 @@ class Result(BaseModel):
     type: str = Field(description="What kind of document it is: html, pdf, txt …")
     copies: int = Field(description="Pages with the same text that were left out for this one.")
     from_host: int = Field(description="Pages of its host that were found, among the first few hundred.")
+    cached: str = Field(description="Where the archived copy of the page is shown: a path on this server, or a peer's URL; empty: nowhere.")
+    source: str = Field(
+        default="", description="Where it is from: empty for this server's workspace, else another one, or a peer's address."
+    )
     explanation: Explained | None = Field(default=None, description="With `explain`: what the score is made of.")
 
 
@@ -98,6 +109,13 @@ class Translated(BaseModel):
     terms: list[TranslatedWord]
 
 
+class OtherSpelling(BaseModel):
+    """A query that is written otherwise."""
+
+    query: str
+    total: int = Field(description="How many pages hold all of its words.")
+
+
 class Answer(BaseModel):
     """The answer to a search."""
 
@@ -110,6 +128,7 @@ class Answer(BaseModel):
     missing_shards: list[int] = Field(description="Parts of the index, counted from 0, whose pages are not in this answer.")
     hits: list[Result]
     translations: list[Translated] = Field(description="With `across`: how the query was asked in each language, its own first.")
+    did_you_mean: OtherSpelling | None = Field(default=None, description="Another spelling, if the query finds little and that one more.")
     facets: dict[str, list[FacetValue]] = Field(default={}, description="The values of what was asked to be counted, most pages first.")
 
 
@@ -134,6 +153,10 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
             str, Query(max_length=100, description=f"What to count all pages found by, separated by commas: {', '.join(FACETS)}.")
         ] = "",
         explain: Annotated[bool, Query(description="Say what each score is made of.")] = False,
+        hops: Annotated[
+            int | None, Query(ge=0, le=MOST_HOPS, description="How far peers are asked too, at most as `search.hops` says; 0: none is.")
+        ] = None,
+        spelling: Annotated[bool, Query(description="Say another spelling of a query that finds little.")] = True,
         across: Annotated[
             str, Query(max_length=255, description="Ask in these languages too (ISO 639 codes with commas between), or in `all`.")
         ] = "",
@@ -155,6 +178,8 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
             folded=fold,
             facets=tuple(name.strip() for name in facets.split(",") if name.strip()),
             explain=explain,
+            hops=hops,
+            spelling=spelling,
         )
         if across:
             request = replace(request, across=across_of(across, source_language, translate or []))
@@ -180,6 +205,7 @@ def answer(results: SearchResults) -> Answer:
         missing_shards=list(results.missing_shards),
         hits=[_result(hit) for hit in results.hits],
         translations=[_translated(query) for query in results.translations],
+        did_you_mean=None if (other := results.did_you_mean) is None else OtherSpelling(query=other.query, total=other.total),
         facets={
             name: [FacetValue(value=value, count=count) for value, count in list(values.items())[:MOST_FACET_VALUES]]
             for name, values in results.facets.items()
@@ -219,6 +245,8 @@ def _result(hit: Hit) -> Result:
         type=hit.type,
         copies=hit.copies,
         from_host=hit.from_host,
+        cached=cached_href(hit.url, hit.source),
+        source=hit.source,
         explanation=_explained(hit.explanation) if hit.explanation is not None else None,
     )
 

@@ -8,26 +8,57 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from lycosa.app.hunt_board import HuntBoard
+from lycosa.app.hunts import begin_hunt
 from lycosa.app.terms import workspace_terms
+from lycosa.app.tokens import Tokens
+from lycosa.core.config import ServeSettings
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.version import VERSION
+from lycosa.serve.access import Access
 from lycosa.serve.api import create_router
+from lycosa.serve.archived import Archived
+from lycosa.serve.cached import create_cached
+from lycosa.serve.changes_api import create_changes
+from lycosa.serve.crawl_pages import create_crawl_pages
 from lycosa.serve.feeds import create_feeds
+from lycosa.serve.frame import Frame
+from lycosa.serve.hunt_pages import create_hunt_pages
+from lycosa.serve.hunts import create_hunts
+from lycosa.serve.interface import message
+from lycosa.serve.library_pages import create_library_pages
+from lycosa.serve.login import create_login
 from lycosa.serve.metrics import create_metrics
-from lycosa.serve.pages import create_pages, render_error
+from lycosa.serve.pages import create_pages
+from lycosa.serve.peers import create_peers
 from lycosa.serve.problems import Fault, problem_response
+from lycosa.serve.proposals import create_proposals
+from lycosa.serve.rates import Limited
 from lycosa.serve.security import SECURITY_HEADERS, Guarded
+from lycosa.serve.site_pages import create_site_pages
 from lycosa.serve.source import SearchSource, Source
+from lycosa.serve.suggest import create_suggest
 from lycosa.serve.terms import create_terms
+from lycosa.serve.uptime import create_uptime
+from lycosa.serve.uptime_pages import create_uptime_pages
+from lycosa.serve.versions import create_versions
+from lycosa.serve.watch_pages import create_watch_pages
+from lycosa.serve.watches import create_watches
+from lycosa.store.storage import open_storage
 
 _STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    root: str, status: Callable[[], Mapping[str, object]], hosts: Iterable[str] | None = None, source: Source | None = None
+    root: str,
+    status: Callable[[], Mapping[str, object]],
+    hosts: Iterable[str] | None = None,
+    source: Source | None = None,
+    limits: ServeSettings | None = None,
+    key: bytes = b"",
 ) -> FastAPI:
     """The application over the workspace at `root`.
 
@@ -36,6 +67,8 @@ def create_app(
         status: gives the workspace's counts, JSON-ready.
         hosts: names that the Host header may carry; None: any (see `security.allowed_hosts`).
         source: what is searched; None: the workspace's index, in this process.
+        limits: how often somebody may ask and change something; None: as the settings' defaults say.
+        key: what signs sessions, where several processes serve together; empty: one is made.
     """
     app = FastAPI(
         title="Lycosa",
@@ -46,11 +79,31 @@ def create_app(
         redoc_url=None,
     )
     source = source or SearchSource(root)
+    limits = limits or ServeSettings()
+    access = Access(Tokens(open_storage(root)), limits.writes, key)
+    frame = Frame(access)
+    app.include_router(create_login(access, frame))
     app.include_router(create_router(source, status))
-    app.include_router(create_pages(source))
+    app.include_router(create_pages(source, frame))
     app.include_router(create_feeds(source))
+    app.include_router(create_suggest(source))
     app.include_router(create_terms(lambda request: workspace_terms(root, request)))
     app.include_router(create_metrics(root))
+    app.include_router(create_hunts(access, lambda request: begin_hunt(root, request)))
+    archived = Archived(root)
+    app.include_router(create_cached(frame, archived.versions, source.holds))
+    app.include_router(create_versions(frame, archived.versions))
+    app.include_router(create_peers(lambda: source.own))
+    app.include_router(create_crawl_pages(root, frame, access, status))
+    app.include_router(create_changes(root, access))
+    app.include_router(create_watches(root, access))
+    app.include_router(create_hunt_pages(HuntBoard(open_storage(root), lambda request: begin_hunt(root, request)), frame, access))
+    app.include_router(create_watch_pages(root, frame, access))
+    app.include_router(create_uptime_pages(root, frame, access))
+    app.include_router(create_uptime(root, access))
+    app.include_router(create_proposals(root, frame, access, public=limits.public_form))
+    app.include_router(create_site_pages(root, frame))
+    app.include_router(create_library_pages(root, frame, access, limits.library))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
     @app.get("/healthz", tags=["workspace"])
@@ -62,29 +115,30 @@ def create_app(
     def robots() -> PlainTextResponse:
         return PlainTextResponse("User-agent: *\nDisallow: /\n")
 
-    _handle_errors(app)
+    _handle_errors(app, frame)
+    app.add_middleware(Limited, rate=limits.rate)
     app.add_middleware(Guarded, hosts=hosts)
     return app
 
 
-def _handle_errors(app: FastAPI) -> None:
+def _handle_errors(app: FastAPI, frame: Frame) -> None:
     def respond(request: Request, status: int, title: str, detail: str = "", faults: Iterable[Fault] = ()) -> Response:
         faults = list(faults)
         if _wants_html(request):
             text = " ".join([detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]).strip()
-            return HTMLResponse(render_error(status, title, text), status)
+            return frame.page(request, "error.html", status, status=status, title=title, detail=text)
         return problem_response(status, title, detail, faults)
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
         faults = (Fault(parameter=str(problem["loc"][-1]), message=problem["msg"]) for problem in error.errors())
-        return respond(request, 422, "A parameter is wrong", faults=faults)
+        return respond(request, 422, message("A parameter is wrong"), faults=faults)
 
     @app.exception_handler(LycosaError)
     def known_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, UsageError):
-            return respond(request, 400, "This cannot be answered", str(error))
-        return respond(request, 503, "The workspace cannot be read", str(error))
+            return respond(request, 400, message("This cannot be answered"), str(error))
+        return respond(request, 503, message("The workspace cannot be read"), str(error))
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:
@@ -96,7 +150,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
         # Starlette answers this one outside the middleware and raises the error again for the log.
-        response = respond(request, 500, "Something went wrong here", "The server's log says what.")
+        response = respond(request, 500, message("Something went wrong here"), "The server's log says what.")
         response.headers.update(SECURITY_HEADERS)
         return response
 

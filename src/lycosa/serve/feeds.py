@@ -18,6 +18,7 @@ from lycosa.search.engine import Hit, SearchRequest, SearchResults
 from lycosa.serve.api import ERRORS, MAX_COUNT, MAX_QUERY
 from lycosa.serve.present import Filters, web_href
 from lycosa.serve.source import Source
+from lycosa.serve.suggest import SUGGESTIONS
 
 RSS, ATOM, DESCRIPTION = "application/rss+xml", "application/atom+xml", "application/opensearchdescription+xml"
 ENTRIES = 20
@@ -131,6 +132,8 @@ def description(base: str) -> bytes:
     _text(root, f"{{{_OPENSEARCH}}}Image", urljoin(base, "/static/icon.svg")).set("type", "image/svg+xml")
     for kind, path in (("text/html", "/"), (ATOM, "/search.atom"), (RSS, "/search.rss")):
         SubElement(root, f"{{{_OPENSEARCH}}}Url", type=kind, template=f"{urljoin(base, path)}?q={{searchTerms}}&lang={{language?}}")
+    suggestions = f"{urljoin(base, '/suggest')}?q={{searchTerms}}&lang={{language?}}"
+    SubElement(root, f"{{{_OPENSEARCH}}}Url", type=SUGGESTIONS, rel="suggestions", template=suggestions)
     SubElement(root, f"{{{_OPENSEARCH}}}Url", type=DESCRIPTION, rel="self", template=urljoin(base, "/opensearch.xml"))
     return _written(root)
 

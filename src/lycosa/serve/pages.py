@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse
+from fastapi import APIRouter, Query, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.search.engine import MOST_HITS, SearchRequest, SearchResults
-from lycosa.serve.api import MAX_QUERY
+from lycosa.search.engine import MOST_HITS, SearchRequest
+from lycosa.serve.across_form import asked_words, mended
+from lycosa.serve.advanced import ADVANCED, built_query
+from lycosa.serve.api import MAX_QUERY, across_of
+from lycosa.serve.frame import Frame
 from lycosa.serve.languages import language_name
 from lycosa.serve.present import FACET_LABELS, PAGE_SIZE, Filters, facet_views, page_links, result_view
 from lycosa.serve.source import Source
 
+MOST_EDITS = 300
 LAST_PAGE = MOST_HITS // PAGE_SIZE
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("lycosa.serve"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
 
-
-def create_pages(source: Source) -> APIRouter:
+def create_pages(source: Source, frame: Frame) -> APIRouter:
     """The routes that answer with HTML."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/", response_class=HTMLResponse)
     def search_page(
+        request: Request,
         q: Annotated[str, Query(max_length=MAX_QUERY)] = "",
         page: Annotated[int, Query(ge=1, le=LAST_PAGE)] = 1,
         lang: Annotated[str, Query(max_length=16)] = "",
         site: Annotated[str, Query(max_length=255)] = "",
         collection: Annotated[str, Query(max_length=64)] = "",
         sort: Annotated[Literal["", "relevance", "date"], Query()] = "",
-    ) -> HTMLResponse:
-        filters = Filters(q.strip(), lang.strip(), site.strip(), collection.strip(), sort)
+        across: Annotated[str, Query(max_length=255)] = "",
+        source_language: Annotated[str, Query(alias="from", max_length=3)] = "",
+        translate: Annotated[list[str] | None, Query(max_length=MOST_EDITS)] = None,
+    ) -> Response:
+        said = tuple(translate or ())
+        filters = Filters(q.strip(), lang.strip(), site.strip(), collection.strip(), sort, across.strip(), source_language.strip(), said)
+        changed = mended(request.query_params, said)
+        if changed is not None:
+            return RedirectResponse(replace(filters, translate=changed).address(), 303)
         languages = languages_offered(source.languages(), filters.language)
         if not filters.query:
-            return HTMLResponse(render_start(filters, languages))
-        request = SearchRequest(
+            return frame.page(request, "start.html", filters=filters, languages=languages)
+        asked = SearchRequest(
             filters.query,
             count=PAGE_SIZE,
             offset=(page - 1) * PAGE_SIZE,
@@ -48,8 +56,33 @@ def create_pages(source: Source) -> APIRouter:
             host=filters.site or None,
             order=filters.sort,
             facets=tuple(FACET_LABELS),
+            across=across_of(filters.across, filters.source, list(said)) if filters.across else None,
         )
-        return HTMLResponse(render_results(filters, languages, source.search(request), page))
+        results = source.search(asked)
+        return frame.page(
+            request,
+            "results.html",
+            filters=filters,
+            languages=languages,
+            results=results,
+            facets=facet_views(results.facets, filters),
+            views=[result_view(hit, filters) for hit in results.hits],
+            page=page,
+            pages=page_links(results.total, page, filters, LAST_PAGE),
+            last_page=min(-(-results.total // PAGE_SIZE), LAST_PAGE),
+            own=results.translations[0].language if results.translations else "",
+            asked=asked_words(results.translations, results.translations[0].language if results.translations else ""),
+        )
+
+    @router.get("/advanced", response_class=HTMLResponse)
+    def advanced(request: Request) -> Response:
+        fields = {name: request.query_params.get(name, "").strip()[:MAX_QUERY] for name in ADVANCED}
+        if request.query_params.get("go"):
+            filters = Filters(built_query(fields)[:MAX_QUERY], sort=fields["sort"], collection=fields["in"], across=fields["across"])
+            return RedirectResponse(filters.address(), 303)
+        return frame.page(
+            request, "advanced.html", fields=fields, built=built_query(fields), languages=languages_offered(source.languages(), "")
+        )
 
     return router
 
@@ -60,28 +93,3 @@ def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str,
     if chosen and chosen not in counts:
         ordered.append(chosen)
     return [(code, f"{language_name(code)} ({counts[code]:,})" if code in counts else language_name(code)) for code in ordered]
-
-
-def render_start(filters: Filters, languages: Sequence[tuple[str, str]]) -> str:
-    """The page before anything was asked."""
-    return _TEMPLATES.get_template("start.html").render(filters=filters, languages=languages)
-
-
-def render_results(filters: Filters, languages: Sequence[tuple[str, str]], results: SearchResults, page: int) -> str:
-    """The page with an answer."""
-    return _TEMPLATES.get_template("results.html").render(
-        filters=filters,
-        languages=languages,
-        results=results,
-        facets=facet_views(results.facets, filters),
-        views=[result_view(hit, filters) for hit in results.hits],
-        page=page,
-        pages=page_links(results.total, page, filters, LAST_PAGE),
-        last_page=min(-(-results.total // PAGE_SIZE), LAST_PAGE),
-        language_name=language_name(filters.language),
-    )
-
-
-def render_error(status: int, title: str, detail: str) -> str:
-    """An error as a page, for whoever asked for HTML."""
-    return _TEMPLATES.get_template("error.html").render(status=status, title=title, detail=detail)

@@ -11,10 +11,18 @@ from operator import itemgetter
 from urllib.parse import unquote_to_bytes, urlencode
 
 from lycosa.search.engine import Hit
+from lycosa.search.similar import similar_query
+from lycosa.serve.interface import message
 from lycosa.serve.languages import direction, language_name
 
 PAGE_SIZE = 10
-FACET_LABELS = {"language": "Language", "host": "Site", "collection": "Collection", "type": "Type", "date": "Year"}
+FACET_LABELS = {
+    "language": message("Language"),
+    "host": message("Site"),
+    "collection": message("Collection"),
+    "type": message("Type"),
+    "date": message("Year"),
+}
 FACET_VALUES = 8
 """Values of a facet that are shown."""
 PAGES_SHOWN = 9
@@ -32,11 +40,24 @@ class Filters:
     site: str = ""
     collection: str = ""
     sort: str = ""  # date: the newest first
+    across: str = ""  # languages that are asked too, with commas between, or `all`
+    source: str = ""  # the query's language, if the reader said it
+    translate: tuple[str, ...] = ()  # what to ask for instead of a word: `de:house=Haus|Gebäude`
 
     def address(self, *, page: int = 1, path: str = "/", **changes: str) -> str:
         """The search page's address with this search (or that of a feed of it), `changes` applied; empty values are left out."""
-        values = {"q": self.query, "lang": self.language, "site": self.site, "collection": self.collection, "sort": self.sort} | changes
+        values = {
+            "q": self.query,
+            "lang": self.language,
+            "site": self.site,
+            "collection": self.collection,
+            "sort": self.sort,
+            "across": self.across,
+            "from": self.source,
+        } | changes
         pairs = [(name, value) for name, value in values.items() if value]
+        if values["across"]:
+            pairs.extend(("translate", each) for each in self.translate)
         if page > 1:
             pairs.append(("page", str(page)))
         return f"{path}?{urlencode(pairs)}" if pairs else path
@@ -55,12 +76,15 @@ class ResultView:
     language: str
     language_name: str
     direction: str
-    date: str  # ISO 8601, for <time datetime>
-    date_text: str
-    dated: str  # "published" or "fetched"
+    date: str  # ISO 8601, for <time datetime>; empty: no calendar holds it
+    at_ms: int
+    published: bool  # `at_ms` is when the page says it was published; else when it was fetched
     from_host: int  # pages of the host that were found
     copies: int  # pages with the same text that are left out
     type: str  # "" for the usual one
+    cached: str  # where a copy is shown; "": nowhere
+    source: str  # "" for our own workspace
+    similar: str  # where pages like it are
 
 
 @dataclass(frozen=True)
@@ -75,6 +99,13 @@ class PageLink:
 def web_href(url: str) -> str | None:
     """The URL if a link to it is safe to follow: http and https alone, never javascript:, data: and the like."""
     return url if url.lower().startswith(("http://", "https://")) else None
+
+
+def cached_href(url: str, source: str = "") -> str:
+    """Where the newest copy of a page is shown: here, or by the peer that it is from; "" for what another workspace of ours has."""
+    if source and web_href(source) is None:
+        return ""
+    return f"{source}/cached?{urlencode({'url': url})}"
 
 
 def readable_url(url: str) -> str:
@@ -96,13 +127,12 @@ def readable_url(url: str) -> str:
     return _ESCAPES.sub(decode, url)
 
 
-def day(at_ms: int) -> tuple[str, str]:
-    """`("2026-03-03", "3 March 2026")`, in UTC; two empty strings for a time that no calendar holds (dates are the sites' claims)."""
+def iso_day(at_ms: int) -> str:
+    """`2026-03-03`, in UTC; empty for a time that no calendar holds (dates are the sites' claims)."""
     try:
-        moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
     except (OverflowError, ValueError, OSError):
-        return "", ""
-    return f"{moment:%Y-%m-%d}", f"{moment.day} {moment:%B %Y}"
+        return ""
 
 
 def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
@@ -113,7 +143,6 @@ def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
 def result_view(hit: Hit, filters: Filters) -> ResultView:
     """A hit as the page shows it. A page without title is named by its address."""
     at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
-    date, date_text = day(at_ms)
     address = readable_url(hit.url)
     return ResultView(
         title=joined(hit.marked_title or [(hit.title, False)]) if hit.title.strip() else [(address, False)],
@@ -125,12 +154,15 @@ def result_view(hit: Hit, filters: Filters) -> ResultView:
         language=hit.language,
         language_name=language_name(hit.language) if hit.language else "",
         direction=direction(hit.language),
-        date=date,
-        date_text=date_text,
-        dated="published" if hit.published_at is not None else "fetched",
+        date=iso_day(at_ms),
+        at_ms=at_ms,
+        published=hit.published_at is not None,
         from_host=hit.from_host,
         copies=hit.copies,
         type="" if hit.type == "html" else hit.type,
+        cached=cached_href(hit.url, hit.source),
+        source=hit.source,
+        similar=Filters(similar_query(hit.url)).address(),
     )
 
 

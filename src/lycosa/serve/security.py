@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lycosa.serve.problems import problem_response
 
 SECURITY_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
+    "content-security-policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",  # a query must not reach the site that is clicked
@@ -48,8 +48,8 @@ def host_of(header: str) -> str:
 
 
 class Guarded:
-    """ASGI middleware: refuses foreign Host headers with 421, adds `SECURITY_HEADERS` to every HTTP answer, and lets HEAD ask
-    for all that GET gives (RFC 9110 section 9.3.2; the server leaves the body out)."""
+    """ASGI middleware: refuses foreign Host headers with 421, adds `SECURITY_HEADERS` to every HTTP answer that does not say otherwise
+    itself, and lets HEAD ask for all that GET gives (RFC 9110 section 9.3.2; the server leaves the body out)."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] | None = None) -> None:
         self._app = app
@@ -64,7 +64,7 @@ class Guarded:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)  # a cached copy, and the frame around it, bring policies of their own
                 if "cache-control" not in headers:
                     headers["cache-control"] = "no-store"
             await send(message)

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
 from lycosa.search.federation import Federation
+from lycosa.search.many_side import LocalSide
+from lycosa.search.suggest import Suggestion, SuggestRequest
 
 
 class Source(Protocol):
@@ -16,6 +18,19 @@ class Source(Protocol):
 
     def languages(self) -> dict[str, int]:
         """Pages by language, about; empty while nothing is indexed."""
+        ...
+
+    def holds(self, url: str) -> bool:
+        """Whether a page is in the index, about."""
+        ...
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """What somebody who types may want to type, the best first."""
+        ...
+
+    @property
+    def own(self) -> LocalSide | None:
+        """This workspace's index, for other Lycosas that ask for parts of an answer; None: it is searched elsewhere."""
         ...
 
 
@@ -31,6 +46,19 @@ class ShardSource:
     def languages(self) -> dict[str, int]:
         return self._federation.languages
 
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """See `Source`."""
+        return self._federation.suggest(request)
+
+    def holds(self, url: str) -> bool:
+        """Not known here: to ask all shards about every link of a page would take too long."""
+        return False
+
+    @property
+    def own(self) -> None:
+        """See `Source`."""
+        return
+
 
 class SearchSource:
     """A `Searcher` over a workspace, shared by the threads that answer requests.
@@ -43,6 +71,17 @@ class SearchSource:
         self._root = root
         self._opening = threading.Lock()
         self._searcher: Searcher | None = None
+        self._side: LocalSide | None = None
+
+    @property
+    def own(self) -> LocalSide:
+        """See `Source`."""
+        searcher = self._newest()
+        if self._side is None:
+            with self._opening:
+                if self._side is None:
+                    self._side = LocalSide("", searcher)
+        return self._side
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Ask the newest generation."""
@@ -51,6 +90,14 @@ class SearchSource:
     def languages(self) -> dict[str, int]:
         """Pages by language, about; empty while nothing is indexed."""
         return self._newest().languages
+
+    def holds(self, url: str) -> bool:
+        """Whether a page is in the index, about."""
+        return self._newest().holds(url)
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """See `Source`."""
+        return self._newest().suggest(request)
 
     def _newest(self) -> Searcher:
         if self._searcher is None:

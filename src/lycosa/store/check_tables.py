@@ -117,8 +117,8 @@ def _exchanges(live: LiveTables) -> Iterator[_Question]:
 
 
 def _warc_places(live: LiveTables, workspace: Workspace) -> Iterator[Finding]:
-    """Every visit names a record inside a committed WARC."""
-    visits = live.all_rows("visits")
+    """Every visit names a record inside a committed WARC, but for checks of availability: they may be rows alone."""
+    visits = live.all_rows("visits").filter((pl.col("kind") != VisitKind.CHECK.value) | (pl.col("warc_file") != ""))
     committed = pl.LazyFrame(
         {"warc_file": list(live.state.warcs), "size": [workspace.storage.size(path) or 0 for path in live.state.warcs]},
         schema={"warc_file": pl.String, "size": pl.Int64},

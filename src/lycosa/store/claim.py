@@ -146,6 +146,12 @@ class Claim:
             self._storage.remove_folder(folder.relative)
         self._storage.drop_drafts(folder.relative)
 
+    def drop_journal(self, folder: DataFolder) -> None:
+        """Remove the WARC of a folder whose commit did not name it, for all that it holds stands in the tables. A kill before this leaves
+        it as an orphan, of which everything is found to be committed."""
+        if self._storage.on_disk:
+            self._storage.remove(folder.warc)
+
     def commit(
         self,
         folder: DataFolder,

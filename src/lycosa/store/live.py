@@ -35,7 +35,7 @@ class LiveTables:
     """
 
     def __init__(self, workspace: Workspace, state: LogState | None = None) -> None:
-        self._storage: Storage = workspace.storage
+        self.storage: Storage = workspace.storage
         self.state = state if state is not None else workspace.state()
 
     def scan(self, name: str, *, entry: bool = False) -> pl.LazyFrame:
@@ -59,24 +59,25 @@ class LiveTables:
         """All rows of the table's live files, outdated ones too, in the order of their entries, with the column `entry`."""
         return self._all(_table(name))
 
-    def batches(self, name: str, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+    def batches(self, name: str, columns: Sequence[str] = (), only: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
         """The live rows of a table in the order of a scan, one data file after the other, large files in parts; no empty ones.
 
         Memory holds one file's rows, at most some 50 MB of them, and for tables with a key the keys of the table; `ordered` needs
-        less.
+        less. `only`: of a table with a key those rows alone; a condition on what all rows of a key have in common.
         """
         table = _table(name)
         chosen = list(columns or table.names)
         files = self.state.files.get(name, [])
         if table.key:
-            keys = [
-                self._file(table, file).select(table.key).with_row_index("row").with_columns(file=place) for place, file in enumerate(files)
-            ]
+            rows_of = [self._file(table, file) if only is None else self._file(table, file).filter(only) for file in files]
+            keys = [rows.select(table.key).with_row_index("row").with_columns(file=place) for place, rows in enumerate(rows_of)]
             live = pl.concat(keys).unique(subset=list(table.key), keep="last").select("file", "row").collect() if keys else pl.DataFrame()
             rows = {place: part["row"].sort() for (place,), part in live.partition_by("file", as_dict=True).items()} if keys else {}
             for place, file in enumerate(files):
-                for start, part in self._parts(table, file, chosen):
-                    inside = rows.get(place, pl.Series(dtype=pl.UInt32))
+                if place not in rows:
+                    continue
+                for start, part in self._parts(table, file, chosen, only=only):
+                    inside = rows[place]
                     inside = inside.filter(inside.is_between(start, start + part.height - 1))
                     if inside.len():
                         yield part[inside - start]
@@ -100,7 +101,7 @@ class LiveTables:
         read = [column for column in table.names if column in needed | self._named_by_exclusions(table)]
         hidden = is_excluded(self.state.exclusions, name)
         newest = self._newest_parses().collect() if name == "links" else None
-        for frame in in_key_order(self._storage, table, sources(self.state.files.get(name, [])), memory_bytes, read):
+        for frame in in_key_order(self.storage, table, sources(self.state.files.get(name, [])), memory_bytes, read):
             rows = frame if hidden is None else frame.filter(~hidden)
             if newest is not None:
                 rows = rows.join(newest, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
@@ -154,13 +155,13 @@ class LiveTables:
         files = self.state.files.get(table.name, [])
         if not files:
             return pl.LazyFrame(schema=polars_schema(table) | {ENTRY: pl.Int64()})
-        self._storage.bring([Wanted(file.path, file.bytes, file.digest) for file in files])
+        self.storage.bring([Wanted(file.path, file.bytes, file.digest) for file in files])
         parts = [self._file(table, file) for file in files]
         return pl.concat(parts) if len(parts) > 1 else parts[0]
 
     def _file(self, table: Table, file: LiveFile) -> pl.LazyFrame:
         """One file's visible rows and their entries."""
-        rows = scan_file(self._storage, table, file)
+        rows = scan_file(self.storage, table, file)
         hidden = is_excluded(self.state.exclusions, table.name)
         return rows if hidden is None else rows.filter(~hidden)
 

@@ -18,7 +18,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ArchiveError
 from lycosa.core.units import format_time
 from lycosa.store.claim import DATA, NotLive, append, folder_numbers, seal
-from lycosa.store.entry import EXCLUDE, PURGE, DataFile, Entry, new_attempt
+from lycosa.store.entry import EXCLUDE, FOLDER, PURGE, DataFile, Entry, new_attempt
 from lycosa.store.exclusion import parse_rule
 from lycosa.store.files import scan_file, write_rows
 from lycosa.store.merge import maintenance
@@ -66,6 +66,7 @@ def exclude(workspace: Workspace, rules: Iterable[str], *, clock: Clock | None =
     if not fresh:
         return max((state.exclusions.rules[rule] for rule in wanted), default=0)
     at = format_time((clock or SystemClock()).now_ms())
+    workspace.storage.make_folder(FOLDER)  # nobody may have crawled here yet
     return append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at=at, exclusions=fresh)).number
 
 

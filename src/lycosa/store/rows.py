@@ -140,9 +140,22 @@ def found_row(row: UrlRow, *, source: str, anchor: str, kind: str, modified_at: 
     )
 
 
-def match_row(visit: Visit, watch: str, text: str, positions: Sequence[int]) -> Row:
+def match_row(visit: Visit, watch: str, text: str, positions: Sequence[int], count: int, context: str) -> Row:
     """The row of `matches` for a watch's text in a visited page."""
-    return (visit.partition, visit.host_key, visit.url_key, visit.url, watch, text, list(positions), visit.fetched_at)
+    return (
+        visit.partition,
+        visit.host_key,
+        visit.url_key,
+        visit.url,
+        watch,
+        text,
+        list(positions),
+        visit.fetched_at,
+        visit.collection,
+        count,
+        context,
+        visit.record_id,
+    )
 
 
 def url_record(row: Row, host: str) -> UrlRow:

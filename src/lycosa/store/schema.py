@@ -91,9 +91,15 @@ referrer text the page that led here first
 attempt i64 1 for the first attempt, then counted up
 truncated text why the body was cut: length, time, disconnect, unspecified (not of a wanted type), decoded; empty if it was not
 record_id text WARC-Record-ID of the response, revisit or (without answer) metadata record
-warc_file text the WARC, relative to the workspace
+warc_file text the WARC, relative to the workspace; empty for checks that were committed by themselves
 warc_offset i64 where the record starts in it
 warc_length i64 compressed bytes of the record
+verdict text? of a check: up, or why not: dns, connect, tls, timeout, status, content; else null
+dns_ms f64? of a check: until the name was looked up
+connect_ms f64? of a check: from there until the connection stood
+tls_ms f64? of a check: from there until it was encrypted; null for http
+first_byte_ms f64? of a check: from there until the first byte of the answer
+certificate_until time? of a check: when the server's certificate ends
 """
     ),
     group_rows=10_000,
@@ -249,15 +255,19 @@ modified_at time? when a sitemap or feed says that it changed last
 
 MATCHES = Table(
     "matches",
-    "Texts of watches, where they stood.",
+    "Texts of watches and of `find`, where they stood: one row for each version of a page and each text.",
     _columns(
         _KEYS
         + """
 url text the page
-watch text the watch
+watch text the id of the watch, or of the call of `find`
 text text the text that was looked for
-positions list[i64] character offsets in the page's text
+positions list[i64] character offsets in the page's text, the first 1,000
 found_at time when the page was fetched
+collection text the collection that wanted the page
+count i64 how often the text stands in the page
+context text what stands around the first place
+record_id text WARC-Record-ID of the exchange that brought the page
 """
     ),
 )

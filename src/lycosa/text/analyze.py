@@ -10,7 +10,8 @@ Accents are folded after stemming, since Snowball's endings are written with the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import icu4py
@@ -18,7 +19,7 @@ import Stemmer
 import tantivy
 from tantivy.tantivy import __version__ as TANTIVY_VERSION
 
-from lycosa.text import burmese, fold, han, lao, letters
+from lycosa.text import burmese, fold, han, korean, lao, letters
 from lycosa.text.segmented import (
     SEGMENTED,
     AccentAnalyzer,
@@ -30,13 +31,29 @@ from lycosa.text.segmented import (
     Unit,
     characters_of,
     clean,
+    same,
 )
 from lycosa.text.suffixes import light_stem
 
-__all__ = ["SEGMENTED", "Analyzer", "NativeAnalyzer", "Unit", "analyzer_for", "native_analyzers"]
+__all__ = [
+    "BIGRAMS",
+    "KIWI",
+    "SEGMENTED",
+    "Analysis",
+    "Analyzer",
+    "NativeAnalyzer",
+    "Unit",
+    "analysis_by",
+    "analyzer_for",
+    "native_analyzers",
+]
 
 ANALYSIS_VERSION = 2
 """Raise it when an analyzer gives other terms than before: the index is then rebuilt."""
+
+BIGRAMS, KIWI = "bigrams", "kiwi"
+"""How Korean may be analysed (`index.korean`): by pairs of syllables, or by morphemes with the extra `lycosa[ko]`."""
+PAIRS = "syllable-pairs"
 
 
 class Analyzer(Protocol):
@@ -59,6 +76,10 @@ class Analyzer(Protocol):
 
     def terms(self, text: str) -> list[str]:
         """The terms as they stand in the index, in order."""
+        ...
+
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        """The terms of each of many pieces of text without white space."""
         ...
 
     def units(self, text: str) -> list[Unit]:
@@ -92,12 +113,11 @@ class NativeAnalyzer:
         found: list[str] = self.tokenizer.analyze(self.joined(text))
         return found
 
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        return list(map(self.terms, chunks))
+
     def units(self, text: str) -> list[Unit]:
         return [Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := self.terms(chunk))]
-
-
-def _same(word: str) -> str:
-    return word
 
 
 _NATIVE = {
@@ -141,11 +161,11 @@ def analyzer_for(language: str) -> Analyzer:
     if language in ("bo", "dz"):
         return SyllableAnalyzer(language, letters.tibetan, name="tsheg-syllables", version=version)
     if language == "ko":
-        return SyllablePairAnalyzer(language, _same, name="syllable-pairs", version=version)
+        return SyllablePairAnalyzer(language, same, name=PAIRS, version=version)
     if language == "vi":
         return AccentAnalyzer(language, letters.vietnamese, name="accents", version=version)
     if language in _DICTIONARY:
-        return DictionaryAnalyzer(language, _same, name="dictionary", version=version)
+        return DictionaryAnalyzer(language, same, name="dictionary", version=version)
     stem, name = _stemmer(language)
     return SegmentedAnalyzer(language, stem, name=name, version=version)
 
@@ -159,7 +179,7 @@ def _stemmer(language: str) -> tuple[Callable[[str], str], str]:
     if language in _PERSIAN_LETTERS:
         return letters.persian, "segmented-persian-letters"
     if language not in _SNOWBALL:
-        return _same, "segmented"
+        return same, "segmented"
     snowball: Callable[[str], str] = Stemmer.Stemmer(_SNOWBALL[language], 0).stemWord  # no cache of its own: the memo is one
     name = f"segmented-{_SNOWBALL[language]}"
     if language == "ar":
@@ -174,3 +194,44 @@ def _stemmer(language: str) -> tuple[Callable[[str], str], str]:
 def native_analyzers() -> list[NativeAnalyzer]:
     """All analyzers that an index must register as tokenizers; the rest need tantivy's whitespace tokenizer only."""
     return [analyzer for language in _NATIVE if isinstance(analyzer := analyzer_for(language), NativeAnalyzer)]
+
+
+@dataclass(slots=True, frozen=True)
+class Analysis:
+    """Which analyzer each language has, where there is a choice.
+
+    `korean`: `BIGRAMS`, `KIWI`, or both for an index of which some shards were made with the one and some with the other.
+    """
+
+    korean: tuple[str, ...] = (BIGRAMS,)
+
+    def of(self, language: str) -> Analyzer:
+        """The analyzer of a language, of several the first. Raises UsageError: it needs a package that is not installed."""
+        return self.all_of(language)[0]
+
+    def all_of(self, language: str) -> tuple[Analyzer, ...]:
+        """All analyzers by which there are pages of a language. Raises UsageError: one needs a package that is not installed."""
+        if language != "ko":
+            return (analyzer_for(language),)
+        return tuple(_by_morphemes() if kind == KIWI else analyzer_for(language) for kind in self.korean)
+
+    def each(self) -> tuple[Analysis, ...]:
+        """An analysis for each kind: all of them together find every page."""
+        return tuple(Analysis((kind,)) for kind in self.korean)
+
+    def here(self) -> tuple[Analysis, str]:
+        """What of it can be used with the packages that are installed, and what to say of the rest; "" for nothing."""
+        if KIWI not in self.korean or korean.installed():
+            return self, ""
+        return Analysis(tuple(kind for kind in self.korean if kind != KIWI) or (BIGRAMS,)), korean.HINT
+
+
+def analysis_by(names: Iterable[str]) -> Analysis:
+    """The analysis of an index or a table, by the names of the analyzers that it was made with."""
+    kinds = {PAIRS: BIGRAMS, korean.NAME: KIWI}
+    return Analysis(tuple(kinds[name] for name in sorted(names, reverse=True) if name in kinds) or (BIGRAMS,))
+
+
+@functools.cache
+def _by_morphemes() -> korean.MorphemeAnalyzer:
+    return korean.MorphemeAnalyzer(f"{ANALYSIS_VERSION}/{korean.version()}")

@@ -9,7 +9,7 @@ Universal Declaration of Human Rights, whose share of right answers rose from .9
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Collection, Set
 
 CLEAR_SHARE = 0.2  # share of a text's words that must be everyday words of a language that nothing else speaks for
 AGREED_SHARE = 0.12  # the same where another judge guesses the language too; below it everyday words are no evidence
@@ -100,6 +100,21 @@ def by_alphabet(text: str) -> str:
     return "ps" if len(_PASHTO.findall(text)) >= CLEAR_WORDS and _NOT_PASHTO.search(text) is None else ""
 
 
+_ASKING = _words(
+    "i me my does did doing should could am us them those why whose whom shall might must get got"
+)  # an English question's own
+
+
+def binding_words(words: Collection[str]) -> frozenset[str]:
+    """Of a question's words (lower case) those that only hold it together, by the language whose everyday words it has most of.
+
+    One such word among few says nothing (`die hard`), and words that are all of that kind are left as they are (`to be or not to be`).
+    """
+    asked = frozenset(words)
+    found = max((asked & known | (asked & _ASKING if language == "en" else frozenset()) for language, known in _EVERYDAY.items()), key=len)
+    return found if len(found) < len(asked) and (len(found) >= CLEAR_WORDS or len(words) > 2 * CLEAR_WORDS) else frozenset()
+
+
 def has_words(text: str) -> bool:
     """Whether a text has Latin words at all, or only names of files and hosts."""
     return _LATIN_WORD.search(text.lower()) is not None
@@ -130,3 +145,8 @@ def by_words(text: str, guessed: str, sure: bool, expected: Set[str]) -> str:
         return ""
     second = max((count for language, count in counts.items() if language in expected and language != ahead), default=0)
     return ahead if counts[ahead] >= CLEAR_LEAD * second else ""
+
+
+def everyday_words(language: str) -> frozenset[str]:
+    """The everyday words of a language, in lower case; none of one that is told by its letters."""
+    return _EVERYDAY.get(language, frozenset())

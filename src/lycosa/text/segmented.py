@@ -42,6 +42,7 @@ class SegmentedAnalyzer:
 
     native = False
     field_set = SEGMENTED
+    most_chunks = MEMO_CHUNKS
 
     def __init__(
         self, language: str, stem: Callable[[str], str], *, name: str, version: str, prepare: Callable[[str], str] | None = None
@@ -60,17 +61,26 @@ class SegmentedAnalyzer:
         return text if self._prepare_letters is None or text.isascii() else self._prepare_letters(text)
 
     def joined(self, text: str) -> str:
-        chunks = self.prepare(text).split()
-        if len(self._memo) > MEMO_CHUNKS:
+        return " ".join(filter(None, self._remembered(self.prepare(text).split())))
+
+    def terms(self, text: str) -> list[str]:
+        return self.joined(text).split()
+
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        prepared = self.prepare("\n".join(chunks)).split("\n")
+        if len(prepared) != len(chunks):
+            return list(map(self.terms, chunks))
+        return [terms.split() for terms in self._remembered(prepared)]
+
+    def _remembered(self, chunks: Sequence[str]) -> Iterable[str]:
+        """The joined terms of each chunk; those that are not in the memo go to ICU together."""
+        if len(self._memo) > self.most_chunks:
             self._memo = {}  # a new one: another thread may be reading the old
         memo = self._memo
         unknown = set(chunks).difference(memo)
         if unknown:
             self._learn(unknown, memo)
-        return " ".join(filter(None, map(memo.__getitem__, chunks)))
-
-    def terms(self, text: str) -> list[str]:
-        return self.joined(text).split()
+        return map(memo.__getitem__, chunks)
 
     def units(self, text: str) -> list[Unit]:
         return [Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := list(self._words(self.prepare(chunk))))]
@@ -128,7 +138,7 @@ class PartsAnalyzer(SegmentedAnalyzer):
         in_place: bool = False,
     ) -> None:
         """`in_place`: what `prepare` gives stands for the text character by character."""
-        super().__init__(language, _same, name=name, version=version, prepare=prepare)
+        super().__init__(language, same, name=name, version=version, prepare=prepare)
         self._parts = parts
         self._in_place = in_place
         self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}  # ICU word -> its parts; -> the words in it
@@ -149,6 +159,9 @@ class PartsAnalyzer(SegmentedAnalyzer):
             words[surface] = " ".join(unit.word for unit in units if unit.word)
         stream = filter(None, map(parts.__getitem__, surfaces))
         return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, surfaces))))
+
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        return list(map(self.terms, chunks))
 
     def units(self, text: str) -> list[Unit]:
         return [unit for surface in self._surfaces(text) for unit in self._units_of(surface)]
@@ -193,6 +206,9 @@ class TwoStreamAnalyzer(SegmentedAnalyzer):
         found = list(map(known.__getitem__, chunks))
         return " ".join(itertools.chain((first for first, _ in found if first), (second for _, second in found if second)))
 
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        return list(map(self.terms, chunks))
+
     def units(self, text: str) -> list[Unit]:
         return [unit for chunk in text.split() for unit in self._units_of(clean(self.prepare(chunk)))]
 
@@ -234,11 +250,11 @@ class SyllablePairAnalyzer(SegmentedAnalyzer):
 
     def _word(self, word: str) -> list[str]:
         if _HANGUL.fullmatch(word):  # nearly all words, and folding leaves them as they are
-            return _pairs(_without_particle(word))
+            return syllable_pairs(_without_particle(word))
         return [
             pair
             for piece in fold.pieces(fold.plain(word))
-            for pair in (_pairs(_without_particle(piece)) if _is_hangul(piece) else [fold.without_accents(piece)])
+            for pair in (syllable_pairs(_without_particle(piece)) if _is_hangul(piece) else [fold.without_accents(piece)])
             if len(pair.encode()) <= fold.LONGEST_TERM_BYTES
         ]
 
@@ -270,7 +286,8 @@ def _without_particle(word: str) -> str:
     return word
 
 
-def _pairs(word: str) -> list[str]:
+def syllable_pairs(word: str) -> list[str]:
+    """Each syllable with the next one; a single one is itself."""
     return [word[place : place + 2] for place in range(len(word) - 1)] if len(word) > 1 else [word]
 
 
@@ -297,5 +314,6 @@ def clean(text: str) -> str:
     return text
 
 
-def _same(word: str) -> str:
+def same(word: str) -> str:
+    """For languages whose words are not stemmed."""
     return word

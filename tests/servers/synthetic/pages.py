@@ -12,6 +12,7 @@ from tests.servers.synthetic.kinds import Kind, Place, with_session
 from tests.servers.synthetic.layout import Layout
 from tests.servers.synthetic.plan import Trap
 from tests.servers.synthetic.prose import Writer
+from tests.servers.synthetic.topics import Topics
 
 NEWEST = 20
 """Pages that a front page and a feed of a host with births list as new."""
@@ -28,6 +29,7 @@ class Pages:
         self._layout = layout
         self._changes = changes
         self._seed = layout.plan.seed
+        self._topics = Topics(layout)
         self._writer = lru_cache(maxsize=4_096)(self._make_writer)
 
     def title(self, host: Host, number: int, language: str = "") -> str:
@@ -59,7 +61,8 @@ class Pages:
         return start + _main(paragraphs, links)
 
     def _make_writer(self, host: Host, number: int, language: str) -> Writer:
-        return Writer(language, draw(self._seed, "text", host.number, number, language))
+        about = self._topics.words(self._topics.of(host, number), language) if self._layout.plan.topics and number >= 0 else ()
+        return Writer(language, draw(self._seed, "text", host.number, number, language), about)
 
     def _head(self, host: Host, place: Place, language: str) -> str:
         """Canonical, translations, feed."""
@@ -90,6 +93,8 @@ class Pages:
         layout, seed = self._layout, self._seed
         targets = [each for each in layout.children(host, number, size) if not layout.is_orphan(host, each)]
         degree = power_law(1, _MOST_CROSS_LINKS, 2.0, seed, "links", host.number, number)
+        if layout.plan.topics:
+            return self._topic_links(host, number, targets, degree)
         targets += [layout.linked_page(host, host.size, unit(seed, "link", host.number, number, each) ** 3) for each in range(degree)]
         paths = [layout.path(host, each, language) for each in targets]
         if session:
@@ -104,6 +109,23 @@ class Pages:
             other = layout.hosts.get(int(layout.plan.hosts * unit(seed, "other", host.number, number) ** 2))
             path = layout.path(other, layout.linked_page(other, other.size, unit(seed, "page", host.number, number) ** 3))
             found.append((f"http://{other.name}{path}", other.name))
+        return found
+
+    def _topic_links(self, host: Host, number: int, children: list[int], degree: int) -> list[tuple[str, str]]:
+        """The links of a page of a web with topics: children, links across the web, and from a front page other hosts."""
+        layout, seed = self._layout, self._seed
+        targets = [(host, child) for child in children]
+        for each in range(2 * degree):
+            popular = layout.linked_page(host, host.size, unit(seed, "link", host.number, number, each) ** 3)
+            targets.append(self._topics.partner(host, number, each) or (host, popular))
+        if number == 0:
+            targets += [(layout.hosts.get(each), 0) for each in layout.linked_hosts(host.number)]
+        found = []
+        for other, page in targets:
+            path = layout.path(other, page)
+            named = unit(seed, "named", host.number, number, other.number, page) < layout.plan.topic_named
+            text = self.title(other, page) if named else path.strip("/").rpartition("/")[2] or other.name
+            found.append((path if other is host else f"http://{other.name}{path}", text))
         return found
 
     # -- traps --------------------------------------------------------------------------------------------------------

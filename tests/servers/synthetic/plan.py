@@ -87,6 +87,11 @@ class WebPlan:
     broken: float = 0.01  # always 500
     assets: float = 0.05  # images, archives, …: nothing to index
 
+    # Topics (`tests.servers.synthetic.topics`); without any, pages are about nothing in particular
+    topics: int = 0
+    topic_links: float = 0.0  # share of links that lead to pages of the same topic, beside those that do by chance
+    topic_named: float = 0.0  # share of links whose text is the title of the page that they lead to
+
     # Rates and times
     changes_per_day: float = 0.05  # median of the pages that change; front pages and hubs are above it
     change_spread: float = 1.5  # standard deviation of the logarithm

@@ -23,6 +23,7 @@ from tests.servers.synthetic.plan import Trap, WebPlan
 from tests.servers.synthetic.prose import missing_text
 from tests.servers.synthetic.robots import OUR_TOKEN, RobotsFile, robots_file
 from tests.servers.synthetic.sitemaps import Sitemaps
+from tests.servers.synthetic.topics import Topics
 
 _URL = re.compile(r"https?://([^/?#:]+)(?::\d+)?([^#]*)")
 _GZIP_LEAST = 256
@@ -40,6 +41,7 @@ class Web:
         self.layout = Layout(plan)
         self.changes = Changes(self.layout)
         self._pages = Pages(self.layout, self.changes)
+        self.topics = Topics(self.layout)
         self._sitemaps = Sitemaps(self.layout, self.changes, self._pages)
 
     # -- what it answers ----------------------------------------------------------------------------------------------
@@ -195,6 +197,12 @@ class Web:
             return Kind.NOWHERE
         kind = self.layout.place(host, path, None if at_ms is None else at_ms - self.plan.epoch_ms).kind
         return kind if kind is Kind.ROBOTS or robots_file(self.plan, host, None).allows(path) else Kind.FORBIDDEN
+
+    def topic(self, url: str) -> int | None:
+        """What a page is about, in a web with topics; None for what is no page."""
+        host, path = self._split(url)
+        place = self.layout.place(host, path) if host is not None else None
+        return self.topics.of(host, place.number) if host is not None and place is not None and place.kind in _REAL else None
 
     def trap(self, url: str) -> Trap | None:
         """Which trap a URL is part of."""

@@ -32,6 +32,7 @@ import lycosa
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.crawl.engine import Item, Node, Result
 from lycosa.crawl.engines import shipping
+from lycosa.crawl.engines.code import ready_to_ship
 from lycosa.crawl.engines.kept import Outcome, attempt
 from lycosa.crawl.engines.ray_remote import THREADS, KeptActor, RayRemote
 
@@ -106,19 +107,16 @@ class RayEngine:
         waiting = iter(items)
         pending: deque[tuple[Any, Item]] = deque()
         begun = iter((task.remote(packed, _pack(item), self._wanted, self._install), item) for item in waiting)
-        try:
-            while True:
-                most = max(round(sum(node.cpus for node in self.nodes())), 1) * _AHEAD
-                pending.extend(islice(begun, max(most - len(pending), 0)))
-                if not pending:
-                    return
-                results = self._finished(pending, name, attempts)
-                pending.popleft()
-                yield results
-        finally:
-            for reference, _ in pending:
-                with suppress(RayError, ValueError):
-                    ray.cancel(reference, force=True)
+        # Who ends early leaves what is begun to itself: `ray.cancel` of a task that ends at that moment aborts this whole process
+        # ("Tried to complete task that was not pending", Ray 2.60).
+        while True:
+            most = max(round(sum(node.cpus for node in self.nodes())), 1) * _AHEAD
+            pending.extend(islice(begun, max(most - len(pending), 0)))
+            if not pending:
+                return
+            results = self._finished(pending, name, attempts)
+            pending.popleft()
+            yield results
 
     def close(self) -> None:
         """Kill everything that was started, and leave the cluster. May be called twice."""
@@ -165,7 +163,7 @@ class RayEngine:
                     address=address or "local",
                     num_cpus=None if address else cpus,
                     include_dashboard=None if address else False,
-                    runtime_env={"py_modules": [str(Path(lycosa.__file__).parent)], "env_vars": {**_QUIET, **variables}},
+                    runtime_env={"py_modules": [str(ready_to_ship(Path(lycosa.__file__).parent))], "env_vars": {**_QUIET, **variables}},
                     log_to_driver=False,
                     logging_level=logging.ERROR,
                 )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import Analysis, analysis_by
 from lycosa.text.translation.likeness import BEGINNING, LEAST, SHORTEST, grams, likeness, sound
 from lycosa.text.translation.source import MOST, Translation
 
@@ -62,13 +62,18 @@ class TableInfo:
 
     @property
     def current(self) -> bool:
-        """Whether its keys are those of today's analyzers; another one finds little, and must be made anew."""
-        return self.format == FORMAT and self.analyzers == analyzers(self.source, self.target)
+        """Whether its keys are those of today's analyzers; another one finds little, and must be made anew.
+
+        Raises:
+            UsageError: an analyzer needs a package that is not installed.
+        """
+        kept = analysis_by(name.partition(" ")[0] for name in self.analyzers)
+        return self.format == FORMAT and self.analyzers == analyzers(self.source, self.target, kept)
 
 
-def analyzers(source: str, target: str) -> tuple[str, str]:
-    """The analyzers of two languages with their versions."""
-    one, other = analyzer_for(source), analyzer_for(target)
+def analyzers(source: str, target: str, analysis: Analysis = Analysis()) -> tuple[str, str]:
+    """The analyzers of two languages with their versions. Raises UsageError: one needs a package that is not installed."""
+    one, other = analysis.of(source), analysis.of(target)
     return f"{one.name} {one.version}", f"{other.name} {other.version}"
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lycosa.text.analyze import Analyzer, Unit
 from lycosa.text.han import simplified
+from lycosa.text.korean import MorphemeAnalyzer
 from lycosa.text.segmented import PartsAnalyzer, SyllablePairAnalyzer
 
 LONGEST_KEY = 8  # terms
@@ -25,7 +26,7 @@ class Term(NamedTuple):
 
 def has_parts(analyzer: Analyzer) -> bool:
     """Whether its words are several terms of the index: Chinese, Japanese, Burmese, Lao, Korean."""
-    return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer)
+    return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer | MorphemeAnalyzer)
 
 
 def terms(analyzer: Analyzer, text: str) -> list[Term]:

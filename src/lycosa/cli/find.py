@@ -1,0 +1,132 @@
+"""`lycosa find`: where exactly a text stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
+from lycosa.cli.watch import IgnoreOption, match_document, print_match
+from lycosa.core.errors import UsageError
+from lycosa.core.units import parse_duration_ms
+
+if TYPE_CHECKING:
+    from lycosa.app.finding import Ordered
+    from lycosa.monitor.find_site import Site
+    from lycosa.monitor.matches import Found
+
+_POLL_S = 1.0
+_LEFT_EVERY = 3  # polls
+
+
+def command(
+    context: typer.Context,
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to look for, as it stands in the page.")],
+    site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only there: a host, or what lies below a URL.")] = "",
+    crawl: Annotated[bool, typer.Option("--crawl", help="Fetch the site first, as far as stored copies are missing or too old.")] = False,
+    ignore: IgnoreOption = None,
+    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="With --crawl: how old a stored copy may be.")] = "1d",
+    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="With --crawl: least pause between two fetches.")] = "",
+    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="With --crawl: fetch at most this many.")] = None,
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only in this one; with --crawl, fetch into it.")] = "",
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Find where a text stands, in stored pages or in a site that is crawled for it."""
+    from lycosa.app.finding import find_stored
+
+    root = workspace_root(context, workspace)
+    out = _Output(json_output)
+    if not crawl:
+        if delay or max_pages is not None:
+            raise UsageError("--delay and --max-pages are for --crawl: without it nothing is fetched")
+        scan = find_stored(root, texts, ignore or (), site=site, collection=collection)
+        out.show(scan.run())
+        out.end(f"in {scan.pages:,} pages", pages=scan.pages)
+        return
+    if not site:
+        raise UsageError("--crawl needs --site: say which site to fetch")
+    from lycosa.app.finding import order_in_site
+    from lycosa.monitor.find_site import Site
+
+    config = load_config(context, root, overrides, collection or "default")
+    ordered = order_in_site(root, texts, ignore or (), Site.of(site), collection or "default", parse_duration_ms(max_age))
+    if ordered.running:
+        _follow(root, ordered, out)
+    else:
+        _crawl(root, ordered, out, config, Site.of(site), delay, max_pages)
+
+
+class _Output:
+    """Prints what is found as it comes, or keeps it for one JSON document."""
+
+    def __init__(self, json_output: bool) -> None:
+        self._json = json_output
+        self._documents: list[dict[str, Any]] = []
+        self._pages: set[str] = set()
+        self._count = 0
+
+    def show(self, found: Iterable[Found]) -> None:
+        for each in found:
+            self._count += 1
+            self._pages.add(each.url)
+            if self._json:
+                self._documents.append(match_document(each))
+            else:
+                print_match(each)
+
+    def end(self, where: str, **facts: object) -> None:
+        if self._json:
+            print_json({**facts, "matches": self._documents})
+        note(f"{self._count:,} match{'es' if self._count != 1 else ''} on {len(self._pages):,} pages, {where}")
+
+
+def _crawl(root: str, ordered: Ordered, out: _Output, config: Any, site: Site, delay: str, max_pages: int | None) -> None:
+    """Nobody works in the workspace: fetch what is needed here."""
+    from lycosa.app.configuring import called_collection
+    from lycosa.app.crawling import CrawlOrder, crawl
+    from lycosa.app.finding import Results
+    from lycosa.cli.crawl import _stop_on_signals
+    from lycosa.crawl.progress import Progress
+    from lycosa.crawl.worker import Limits
+
+    results = Results(root, ordered)
+    chosen = called_collection(config, ordered.collection, depth=None, delay=delay, scope="", strategy="", seeds=())
+    commits = 0
+
+    def look(progress: Progress) -> None:
+        nonlocal commits
+        if progress.commits > commits:
+            commits = progress.commits
+            out.show(results.fresh())
+
+    order = CrawlOrder(root, config, chosen, (site.start,), Limits(max_pages), site=site)
+    progress = crawl(order, observer=look, started=_stop_on_signals)
+    out.show(results.fresh())
+    left = results.left()
+    rest = f"; {left:,} pages are left: the next `lycosa crawl` goes on" if left else ""
+    out.end(f"{progress.pages:,} fetched{rest}; kept as {ordered.order.id}", id=ordered.order.id, fetched=progress.pages, left=left)
+
+
+def _follow(root: str, ordered: Ordered, out: _Output) -> None:
+    """A daemon works there: it has the order; show what it finds until it is through."""
+    from lycosa.app.finding import Results
+
+    note(f"the crawl that runs here has the order {ordered.order.id}; Ctrl-C ends the watching, not the order")
+    results = Results(root, ordered)
+    left: int | None = None
+    try:
+        polls = 0
+        while left != 0:
+            time.sleep(_POLL_S)
+            polls += 1
+            if polls % _LEFT_EVERY == 0:
+                left = results.left()
+            out.show(results.fresh())
+    except KeyboardInterrupt:
+        note(f"it goes on: `lycosa watch matches {ordered.order.id}`")
+    out.end(f"kept as {ordered.order.id}", id=ordered.order.id, left=left)

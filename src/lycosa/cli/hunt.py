@@ -1,0 +1,240 @@
+"""`lycosa hunt`: real-time search. Results are shown as they are found, the ranked list at the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lycosa.cli.common import (
+    JsonOption,
+    QuietOption,
+    SetOption,
+    WorkspaceOption,
+    counts,
+    load_config,
+    note,
+    print_json,
+    typed_url,
+    workspace_root,
+)
+from lycosa.core.errors import UsageError
+from lycosa.core.units import format_duration, format_size, parse_duration_ms
+
+if TYPE_CHECKING:
+    from lycosa.app.hunt_desk import Orders
+    from lycosa.app.hunting import HuntRequest
+    from lycosa.core.config import Config
+    from lycosa.crawl.worker import Worker
+
+_ENDS = {
+    "enough": "There is enough",
+    "max_time": "The time is over",
+    "max_pages": "Stopped at --pages",
+    "finished": "Nothing is left to follow",
+    "stopped": "Stopped on request; what was found is kept",
+}
+
+
+def command(
+    context: typer.Context,
+    question: Annotated[list[str], typer.Argument(help="What to look for: words, or a question; the query language of `search`.")],
+    seeds: Annotated[list[str] | None, typer.Option("--seed", metavar="URL", help="A page to start from; repeatable.")] = None,
+    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Stop after this time, as in 2m; 0: no limit.")] = "30s",
+    pages: Annotated[int | None, typer.Option("--pages", min=1, help="Stop after this many pages.")] = None,
+    enough: Annotated[int | None, typer.Option("--enough", min=1, help="Stop after this many relevant pages.")] = None,
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="best|fish|shark", help="How links are chosen: `best` learns as it goes.")
+    ] = "best",
+    with_index: Annotated[
+        bool | None, typer.Option("--index/--no-index", help="Start from what the index has (default: where no --seed is named).")
+    ] = None,
+    agents: Annotated[int, typer.Option("--agents", min=1, max=200, help="Fetches at once.")] = 15,
+    width: Annotated[int, typer.Option("--width", min=1, help="fish, shark: links taken of a page, on average.")] = 10,
+    depth: Annotated[int, typer.Option("--depth", min=0, help="fish, shark: steps allowed without a relevant page.")] = 3,
+    scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links may be followed.")] = "any",
+    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Least pause between two fetches from a host.")] = "",
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to put the pages into.")] = "default",
+    count: Annotated[int, typer.Option("-n", "--count", min=0, max=100, help="Results in the list at the end.")] = 10,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+    json_lines: Annotated[bool, typer.Option("--jsonl", help="Print each event as it comes, one JSON object a line.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Go out for a question: follow what looks relevant, show what is found at once, keep and index every page."""
+    from lycosa.app.hunting import HuntRequest
+    from lycosa.search.hunt import STRATEGIES
+
+    root = workspace_root(context, workspace)
+    if strategy not in STRATEGIES:
+        raise UsageError(f"--strategy {strategy!r}: choose best, fish or shark")
+    if scope not in ("host", "domain", "prefix", "any"):
+        raise UsageError(f"--scope {scope!r}: choose host, domain, prefix or any")
+    request = HuntRequest(
+        " ".join(question),
+        tuple(map(typed_url, seeds or ())),
+        with_index,
+        strategy,
+        parse_duration_ms(time) or None,
+        pages,
+        enough,
+        agents,
+        collection,
+        scope,  # type: ignore[arg-type]  # looked at above
+        delay,
+        width,
+        depth,
+    )
+    printer = _Printer(json_output, json_lines, quiet, count)
+    _run(root, load_config(context, root, overrides, collection), request, printer)
+    printer.close(root)
+    if not printer.found:
+        raise typer.Exit(1)
+
+
+def _run(root: str, config: Config, request: HuntRequest, printer: _Printer) -> None:
+    """By the daemon that works the workspace if there is one, else here."""
+    from lycosa.app.hunt_desk import daemon_of
+    from lycosa.app.hunt_events import hunt_telling
+    from lycosa.app.hunting import HuntOrder
+
+    orders = daemon_of(root)
+    if orders is not None:
+        _ask_daemon(orders, request, printer)
+        return
+    hunt_telling(HuntOrder(root, config, request), printer.tell, worker=_stop_on_signals)
+
+
+def _ask_daemon(orders: Orders, request: HuntRequest, printer: _Printer) -> None:
+    from lycosa.app.hunt_desk import events
+
+    note("a daemon works this workspace: it pauses its crawl and hunts")
+    order = orders.submit(request)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        note(_STOPPING)
+        order.stop()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    for event in events(order):
+        printer.tell(event)
+
+
+_STOPPING = "stopping: what was found is kept (Ctrl-C again ends at once; nothing archived is lost)"
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        note(_STOPPING)
+        worker.stop()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+class _Printer:
+    """Shows events as they come: for people, as one document at the end, or a line each."""
+
+    def __init__(self, as_document: bool, as_lines: bool, quiet: bool, count: int) -> None:
+        self.found = 0
+        self._document = as_document
+        self._lines = as_lines
+        self._quiet = quiet
+        self._count = count
+        self._events: list[dict[str, Any]] = []
+        self._ended: dict[str, Any] = {}
+        self._shown = sys.stderr.isatty() and not (as_document or as_lines or quiet)
+
+    def tell(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        self.found += kind == "found"
+        if kind == "ended":
+            self._ended = event
+        if self._lines:
+            print(json.dumps(event, ensure_ascii=False), flush=True)
+        elif self._document:
+            if kind in ("started", "found"):
+                self._events.append(event)
+        elif not self._quiet:
+            self._show(kind, event)
+
+    def close(self, root: str) -> None:
+        """After the last event."""
+        if self._document:
+            started = next((event for event in self._events if event["event"] == "started"), {})
+            shown = {name: value for name, value in self._ended.items() if name != "event"}
+            found = [event for event in self._events if event["event"] == "found"]
+            document = {"workspace": root, **started, **shown, "found": found}
+            del document["event"]
+            print_json(document)
+        elif not self._lines and not self._quiet and self._ended:
+            self._sum_up(root)
+
+    def _show(self, kind: str, event: dict[str, Any]) -> None:
+        if kind == "started":
+            note(_from(event))
+        elif kind == "found":
+            self._clear()
+            _print_found(event, f"{self.found:>3}. {event['score']:.2f} ", f"page {event['number']}, {event['seconds']:.1f} s")
+        elif kind == "progress" and self._shown:
+            line = f"{event['pages']:,} pages, {self.found:,} relevant, {format_size(event['bytes'])}, {event['seconds']:.0f} s"
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    def _clear(self) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _sum_up(self, root: str) -> None:
+        self._clear()
+        ended = self._ended
+        results = ended["results"][: self._count]
+        if len(results) > 1:
+            print("Best first, now that all are known:")
+            for number, each in enumerate(results, 1):
+                print(f"{number:>3}. {each['score']:.2f}  {_plain(each['title'])}\n          {each['url']}")
+            print()
+        print(
+            f"{_ENDS.get(ended['ended'], ended['ended'])}: {ended['relevant']:,} relevant of {ended['pages']:,} pages "
+            f"in {format_duration(ended['seconds'] * 1000)}; {ended['listed']:,} links not followed"
+        )
+        if ended["failed"]:
+            print(f"  no page: {counts(ended['failed'])}")
+        where = "" if root == "lycosa-data" else f" -w {root}"
+        if ended["pages"]:
+            print(f"All pages are archived and indexed: lycosa{where} search WORDS")
+
+
+def _from(event: dict[str, Any]) -> str:
+    parts = []
+    if event["named"]:
+        parts.append(f"{event['named']:,} named {'page' if event['named'] == 1 else 'pages'}")
+    if event["hits"]:
+        parts.append(f"{event['hits']:,} pages of the index that answer")
+    if event["well_linked"]:
+        parts.append(f"{event['well_linked']:,} well-linked pages, for none in the index answers")
+    return f"starts from {' and '.join(parts) or 'nothing'}: {event['listed']:,} links"
+
+
+def _print_found(event: dict[str, Any], lead: str, when: str) -> None:
+    colour = sys.stdout.isatty()
+
+    def paint(code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if colour else text
+
+    snippet = "".join(paint("1;33", _plain(each["text"])) if each["match"] else _plain(each["text"]) for each in event["fragments"])
+    print(f"{lead} {paint('1', _plain(event['title']) or event['url'])}")
+    print(f"          {paint('32', event['url'])}  {event['language'] or '?'}  {when}")
+    print(f"          {snippet}", flush=True)
+
+
+def _plain(text: str) -> str:
+    """Text from strangers on a terminal: control characters out."""
+    return "".join(character for character in text if character.isprintable())

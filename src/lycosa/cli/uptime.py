@@ -1,0 +1,139 @@
+"""`lycosa uptime`: what is watched and how it fares; add, remove, watch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, typed_url, workspace_root
+
+SHOW = "show"
+
+
+class _Group(TyperGroup):
+    """`lycosa uptime example.org` means `lycosa uptime show example.org`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_show = not args or (args[0] not in self.commands and args[0] not in ("-h", "--help"))
+        return super().parse_args(ctx, [SHOW, *args] if is_show else args)
+
+
+app = typer.Typer(
+    cls=_Group,
+    help="What is watched and how it fares. `lycosa uptime` lists all, `lycosa uptime HOST` or a URL tells of one.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="The page.")]
+
+
+@app.command(SHOW)
+def show(
+    context: typer.Context,
+    what: Annotated[str, typer.Argument(metavar="[HOST|URL]", help="One host or URL; without it all that is watched.")] = "",
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Availability, response times, outages; of a host also its pages, by the crawl's own visits. `show` may be left out."""
+    from dataclasses import asdict
+
+    from lycosa.app.uptime_report import host_report, list_monitors
+    from lycosa.monitor.uptime_text import host_text, list_text, with_dates
+
+    root = workspace_root(context, workspace)
+    config = load_config(context, root, overrides, bad={})
+    if what:
+        report = host_report(root, config, what)
+        if json_output:
+            print_json(with_dates(asdict(report)))
+        else:
+            print(host_text(report))
+        return
+    listed = list_monitors(root, config)
+    if json_output:
+        print_json(with_dates(asdict(listed)))
+    else:
+        print(list_text(listed))
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    url: UrlArgument,
+    every: Annotated[str, typer.Option("--every", metavar="T", help="The interval between two checks.")] = "60s",
+    expect: Annotated[str, typer.Option("--expect", metavar="TEXT", help="A text that the page must hold.")] = "",
+    status: Annotated[list[str] | None, typer.Option("--status", metavar="NNN", help="A good status, as 200 or 2xx; repeatable.")] = None,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="T", help="How long a check may take; else 12 % of the interval.")] = "",
+    confirm: Annotated[int, typer.Option("--confirm", min=0, max=10, help="Further failed checks that make an outage.")] = 3,
+    pause: Annotated[str, typer.Option("--pause", metavar="T", help="Least pause between two checks of the host.")] = "",
+    certificate: Annotated[str, typer.Option("--certificate", metavar="T", help="Warn so long before the certificate ends.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What notices call it.")] = "",
+    notify: Annotated[
+        list[str] | None,
+        typer.Option("--notify", metavar="TARGET", help="Who is told: 'webhook URL', 'command PROGRAM …', 'file PATH'; repeatable."),
+    ] = None,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Watch a page."""
+    from lycosa.app.uptime import add_monitor
+
+    root = workspace_root(context, workspace)
+    given = {"timeout": timeout, "pause": pause, "certificate": certificate, "status": status, "notify": notify}
+    settings = {"url": typed_url(url), "name": name, "every": every, "expect": expect, "confirm": confirm}
+    settings |= {key: value for key, value in given.items() if value}
+    added = add_monitor(root, load_config(context, root, overrides, bad={}), settings)
+    if json_output:
+        print_json({"workspace": root, "monitor": added.monitor.model_dump(mode="json"), "running": added.owner is not None})
+        return
+    owner = added.owner
+    who = f"process {owner.pid} begins within seconds" if owner else "`lycosa run` or `lycosa uptime watch` makes the checks"
+    print(f"{added.monitor.url} is watched; {who}")
+
+
+@app.command()
+def remove(context: typer.Context, url: UrlArgument, workspace: WorkspaceOption = "", overrides: SetOption = None) -> None:
+    """Watch a page no more. Its history stays."""
+    from lycosa.app.uptime import remove_monitor
+
+    root = workspace_root(context, workspace)
+    remove_monitor(root, load_config(context, root, overrides, bad={}), typed_url(url))
+
+
+@app.command("list")
+def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
+    """All that is watched, with its settings."""
+    from lycosa.app.uptime import monitors_of
+    from lycosa.monitor.uptime_text import settings_text
+    from lycosa.store.workspace import Workspace
+
+    root = workspace_root(context, workspace)
+    kept = monitors_of(Workspace.open(root).storage, load_config(context, root, overrides, bad={}))
+    if json_output:
+        print_json([{**each.monitor.model_dump(mode="json"), "configured": each.configured} for each in kept.values()])
+    else:
+        print("\n".join(settings_text(each.monitor, configured=each.configured) for each in kept.values()) or "nothing is watched yet")
+
+
+@app.command()
+def watch(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None) -> None:
+    """Make the checks here, without a crawl, until Ctrl-C. (`lycosa run` makes them beside its crawl.)"""
+    import gc
+
+    from lycosa.app.uptime_watch import watch as watch_all
+
+    gc.freeze()
+    root = workspace_root(context, workspace)
+    watch_all(root, load_config(context, root, overrides), _say)
+
+
+def _say(message: str) -> None:
+    """A line for people, with the time (UTC)."""
+    from datetime import UTC, datetime
+
+    note(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {message}")

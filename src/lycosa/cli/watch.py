@@ -1,0 +1,166 @@
+"""`lycosa watch`: texts to look for in every page that is fetched from now on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, read_input, workspace_root
+
+if TYPE_CHECKING:
+    from lycosa.app.watching import Watched
+    from lycosa.monitor.matches import Found
+
+app = typer.Typer(help="Texts to look for in every page that is fetched from now on.", no_args_is_help=True, rich_markup_mode=None)
+
+IgnoreOption = Annotated[
+    list[str] | None, typer.Option("--ignore", metavar="WHAT", help="What makes no difference: case, accents, width; with commas.")
+]
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="What to look for.")] = None,
+    file: Annotated[
+        str, typer.Option("--from", metavar="FILE", help="A file of texts, one a line (-: standard input); # begins a comment.")
+    ] = "",
+    name: Annotated[str, typer.Option("--name", help="What to call it; else its first text.")] = "",
+    ignore: IgnoreOption = None,
+    collection: Annotated[
+        list[str] | None, typer.Option("--collection", metavar="NAME", help="Only in pages of this one; repeatable.")
+    ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option("--notify", metavar="TARGET", help="Whom to tell: 'webhook URL', 'command PROGRAM …', 'file PATH'; repeatable."),
+    ] = None,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Look for texts in every page that is fetched from now on."""
+    from lycosa.app.watching import add_watch
+
+    root = workspace_root(context, workspace)
+    every = [*(texts or ()), *(_lines(file) if file else ())]
+    config = load_config(context, root, overrides)
+    watched = add_watch(root, config, every, ignore or (), name=name, collections=collection or (), notify=notify or ())
+    if json_output:
+        print_json(_document(watched))
+        return
+    who = "the crawl that runs takes it up within seconds" if watched.running else "the next `lycosa run` or `lycosa crawl` looks for it"
+    print(watched.order.id)
+    note(f"{len(watched.order.texts):,} text{'s' if len(watched.order.texts) != 1 else ''}; {who}. What it finds: `lycosa watch matches`")
+
+
+@app.command("list")
+def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False) -> None:
+    """What is looked for, and how those stand who are told."""
+    from lycosa.app.watching import list_watches
+
+    watches = list_watches(workspace_root(context, workspace))
+    if json_output:
+        print_json([_document(each) for each in watches])
+        return
+    for each in watches:
+        order = each.order
+        print(f"{order.id}  {order.name}")
+        details = [
+            f"{len(order.texts):,} texts" if len(order.texts) > 1 else "",
+            f"ignores {', '.join(order.folding.names)}" * bool(order.folding),
+        ]
+        details.append(f"only in {', '.join(order.collections)}" * bool(order.collections))
+        if any(details):
+            print("  " + "; ".join(filter(None, details)))
+        for target in each.targets:
+            state = f"{target.delivered:,} told" + f", {target.waiting:,} wait" * bool(target.waiting)
+            state += f", {target.dropped:,} given up" * bool(target.dropped)
+            print(f"  {target.target}: {state}" + f" ({target.problem})" * bool(target.problem))
+    if not watches:
+        note("nothing is watched: `lycosa watch add TEXT`")
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    watch: Annotated[str, typer.Argument(metavar="WATCH", help="Its id or name.")],
+    workspace: WorkspaceOption = "",
+) -> None:
+    """Look for it no more. What it found stays."""
+    from lycosa.app.watching import remove_watch
+
+    order = remove_watch(workspace_root(context, workspace), watch)
+    note(f"{order.id} ({order.name}) is looked for no more; what it found stays: `lycosa watch matches {order.id}`")
+
+
+@app.command()
+def matches(
+    context: typer.Context,
+    watch: Annotated[str, typer.Argument(metavar="[WATCH]", help="Of this watch (id or name), or of this call of `find` (id).")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Found since then: 2026-11-01, or an age: 2h, 7d.")] = "",
+    site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only in pages of this site.")] = "",
+    number: Annotated[int, typer.Option("-n", min=1, help="How many, the latest first.")] = 20,
+    every: Annotated[bool, typer.Option("--all", help="All versions of each page, not the newest alone.")] = False,
+    workspace: WorkspaceOption = "",
+    json_output: JsonOption = False,
+) -> None:
+    """Where the texts were found, the latest first."""
+    from lycosa.app.watching import matches as matches_found
+
+    start = since_of(since) if since else None
+    found, total = matches_found(workspace_root(context, workspace), watch, since=start, site=site, most=number, every=every)
+    if json_output:
+        print_json({"total": total, "matches": [match_document(each) for each in found]})
+        return
+    for each in found:
+        print_match(each, f"{each.found_at:%Y-%m-%d %H:%M}  ")
+    note(f"{total:,} match{'es' if total != 1 else ''}" + (f", the latest {len(found)} are shown (-n)" if len(found) < total else ""))
+
+
+def _lines(path: str) -> list[str]:
+    lines = read_input(path).decode("utf-8-sig", "replace").splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def since_of(text: str) -> datetime:
+    """A date, or how long ago. Raises UsageError."""
+    from lycosa.cli.reparse import date_ms
+    from lycosa.core.units import parse_duration_ms
+
+    if "-" in text:
+        return datetime.fromtimestamp((date_ms(text) or 0) / 1000, UTC)
+    return datetime.now(UTC) - timedelta(milliseconds=parse_duration_ms(text))
+
+
+def print_match(found: Found, begins: str = "") -> None:
+    """A match on two lines."""
+    shown = ", ".join(map(str, found.positions[:8])) + (f" and {found.count - 8} more" if found.count > 8 else "")
+    print(f"{begins}{found.url}  {found.text!r} at {shown}")
+    if found.context:
+        print(f"    {found.context}")
+
+
+def match_document(found: Found) -> dict[str, Any]:
+    """A match as JSON."""
+    from dataclasses import asdict
+
+    return {**asdict(found), "found_at": found.found_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+
+def _document(watched: Watched) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from lycosa.core.units import format_time
+
+    order = watched.order
+    return {
+        "id": order.id,
+        "name": order.name,
+        "texts": order.texts,
+        "ignore": order.folding.names,
+        "collections": order.collections,
+        "created_at": format_time(order.created_at),
+        "notify": [asdict(target) for target in watched.targets],
+    }

@@ -1,0 +1,78 @@
+"""`[[monitor]]`: a URL that is looked at again and again, and what counts as well."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from lycosa.core.section import DurationMs, Section
+
+_TIMEOUT_SHARE, _CONFIRM_SHARE = 0.12, 0.15
+"""Of the interval: what a check, and the wait before a confirming one, may take. With three confirming checks an outage is found within
+1 + .12 + 3 * .27 = 1.93 intervals of its beginning at the latest, and stretches of less than .3 intervals leave two checks that are well:
+calibrated on the noise of tests/monitor/test_uptime_world.py."""
+
+_MOST_MS = 10_000
+
+
+def _web_url(value: str) -> str:
+    if not re.match(r"https?://[^/@\s?#]+([/?#]|$)", value, re.IGNORECASE):
+        raise ValueError("write an http or https URL without a user name in it")
+    return value
+
+
+class Monitor(Section):
+    """A URL whose availability is watched: it is asked for at its interval, and what was found is kept as visits of kind `check`."""
+
+    url: Annotated[str, AfterValidator(_web_url)] = Field(description="What is asked for. One monitor a URL.")
+    name: str = Field("", max_length=200, description="What notices and lists call it. Empty: the URL.")
+    every: DurationMs = Field(60_000, ge=1_000, le=86_400_000, description="The interval between two checks.")
+    expect: str = Field(
+        "", max_length=10_000, description="A text that the page must hold, case and all; looked for as it stands in the source."
+    )
+    status: tuple[Annotated[str, Field(pattern=r"^[1-5](\d\d|xx)$")], ...] = Field(
+        ("2xx", "3xx"),
+        min_length=1,
+        description="Statuses that are well; `2xx` stands for all from 200 to 299. Redirects are not followed.",
+    )
+    timeout: DurationMs = Field(
+        0, ge=0, le=120_000, description="How long a check may take in all; a slower answer is none. 0: 12 % of `every`, at most 10s."
+    )
+    confirm: int = Field(
+        3,
+        ge=0,
+        le=10,
+        description="After a check that failed: how many more must fail, each on a connection of its own, before it is an outage.",
+    )
+    confirm_after: DurationMs = Field(
+        0,
+        ge=0,
+        le=3_600_000,
+        description="The wait before each of these, and before the check that confirms a recovery. 0: 15 % of `every`, at most 10s.",
+    )
+    pause: DurationMs = Field(
+        1_000, ge=0, description="Least pause between two checks of the same host; what a crawl must keep there holds too."
+    )
+    certificate: DurationMs = Field(14 * 86_400_000, ge=0, description="Warn when the certificate ends within this time. 0: never.")
+    notify: tuple[str, ...] = Field((), description="Who is told: `webhook URL`, `command PROGRAM …`, `file PATH`, several if you like.")
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.name or self.url
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long a check may take."""
+        return self.timeout or max(500, min(_MOST_MS, round(self.every * _TIMEOUT_SHARE)))
+
+    @property
+    def confirm_after_ms(self) -> int:
+        """The wait before a confirming check."""
+        return self.confirm_after or min(_MOST_MS, round(self.every * _CONFIRM_SHARE))
+
+    def takes(self, status: int) -> bool:
+        """Whether an answer's status is well."""
+        return any(str(status) == each or (each.endswith("xx") and str(status)[:1] == each[0]) for each in self.status)

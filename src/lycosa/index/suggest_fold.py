@@ -1,0 +1,56 @@
+"""The form in which phrases and words are compared with what a person types: case, accents and widths folded, Hangul taken apart.
+
+The same for the file of suggestions, for what is being typed, and for words that may be misspelled. Hangul syllables become their letters
+(Unicode 3.12, canonical decomposition), so that a syllable half typed begins the whole one, and one wrong letter is one slip.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from icu4py.breakers import WordBreaker
+
+from lycosa.text.fold import plain, without_accents
+
+MOST_STARTS = 8
+"""Words of a phrase by which it is found."""
+
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+_SPACES = re.compile(r"\s+")
+_LEADING = re.compile(r"^[^\w]+")
+_START = re.compile(r"(?<![^\W_])[^\W_]")
+_EAST_ASIAN = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_RUN_TOGETHER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_WORD = re.compile(r"[^\W\d_]")
+
+
+def folded(text: str) -> str:
+    """A phrase or word as it is compared. White space is one space; a space at the end stays one."""
+    text = _SPACES.sub(" ", text)
+    if text.isascii():
+        return _LEADING.sub("", text.lower())
+    words = (without_accents(plain(word)) for word in text.split(" "))
+    text = _LEADING.sub("", " ".join(words))
+    return unicodedata.normalize("NFD", text) if _HANGUL.search(text) else text
+
+
+def starts(phrase: str) -> list[int]:
+    """Where the words of a folded phrase begin, in characters: in Chinese and Japanese every character, where no spaces part the words
+    of an alphabet what ICU's dictionaries say."""
+    if phrase.isascii():
+        return [match.start() for match in _START.finditer(phrase)][:MOST_STARTS]
+    found = {match.start() for match in _START.finditer(phrase) if not _after_sign(phrase, match.start())}
+    found |= {0} | {match.start() for match in _EAST_ASIAN.finditer(phrase)}
+    if _RUN_TOGETHER.search(phrase):
+        place = 0
+        for part in WordBreaker(phrase.encode("utf-8", "replace").decode(), "th"):
+            if _WORD.match(part):
+                found.add(place)
+            place += len(part)
+    return sorted(found)[:MOST_STARTS]
+
+
+def _after_sign(phrase: str, place: int) -> bool:
+    """Whether a vowel sign or the like stands before a letter: it is within a word then."""
+    return place > 0 and unicodedata.category(phrase[place - 1])[0] == "M"

@@ -1,0 +1,327 @@
+"""Notices, and the three ways they leave the house: a webhook, a command, a file.
+
+A notice is a small JSON document. Whoever gets it may get it twice, after a crash, and then with the same `id`. Webhooks are signed
+as Standard Webhooks 1.0 says (https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp`, `webhook-signature`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import Literal, Protocol
+from urllib.parse import urlsplit
+
+from lycosa.core.clock import SystemClock
+from lycosa.core.config import Config
+from lycosa.core.errors import FetchError, LycosaError, UrlError, UsageError
+from lycosa.core.records import Exchange, Request
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.decode import parse_head
+from lycosa.fetch.guard import AddressGuard
+from lycosa.url.normalise import normalise
+
+Kind = Literal["match", "down", "up", "offline", "online", "certificate"]
+Fact = str | int | float
+
+_MOST_ANSWER = 64 * 1024  # bytes of a webhook's answer that are read
+_MOST_TOLD = 300  # characters of what a target says that go into a message
+_LONGEST_WAIT_S = 600.0
+_NEVER = frozenset({400, 410, 413, 415, 422})
+"""Statuses that say of this very notice that it will not be taken; everything else may be put right, and is tried again."""
+_KINDS = "webhook URL, command PROGRAM …, or file PATH"
+
+
+@dataclass(slots=True, frozen=True)
+class Notice:
+    """Something that happened. The same event has the same `id`, whoever finds out about it and however often.
+
+    `name`: of the watch or monitor; `text`: a sentence for people; `facts`: what belongs to it, for programs.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    url: str
+    at: datetime
+    text: str
+    facts: Mapping[str, Fact] = field(default_factory=lambda: MappingProxyType({}))
+
+    def as_json(self) -> str:
+        """One line of JSON."""
+        at = self.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        document = {"id": self.id, "kind": self.kind, "name": self.name, "url": self.url, "at": at, "text": self.text}
+        return json.dumps({**document, "facts": dict(self.facts)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Notice:
+        """What `as_json` wrote. Raises ValueError, KeyError or TypeError if it is something else."""
+        found = json.loads(text)
+        return cls(
+            found["id"], found["kind"], found["name"], found["url"], datetime.fromisoformat(found["at"]), found["text"], found["facts"]
+        )
+
+
+class DeliveryError(LycosaError):
+    """A notice was not delivered. `retry`: whether it may be later, and then not before `wait_s` seconds."""
+
+    def __init__(self, message: str, retry: bool, wait_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry = retry
+        self.wait_s = wait_s
+
+
+class Notifier(Protocol):
+    """Takes notices to one target. Not for several threads at once."""
+
+    def send(self, notice: Notice) -> None:
+        """Returns when the target has it. Raises DeliveryError."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+def notifier_of(target: str, config: Config) -> Notifier:
+    """The notifier for `webhook URL`, `command PROGRAM ARGUMENT…` (as a shell would split it, without a shell) or `file PATH`.
+
+    Raises:
+        UsageError: it is none of these, or a webhook on an address that is not public and that `notify.private` does not name.
+    """
+    kind, rest = _split(target)
+    if kind == "webhook":
+        return _Webhook(rest, config)
+    if kind == "command":
+        return _Command(shlex.split(rest), config)
+    return _File(rest)
+
+
+def checked_target(target: str, config: Config) -> str:
+    """A target as it is kept: valid today, with an absolute path for what lies on this machine.
+
+    Raises:
+        UsageError: as `notifier_of`; a program that is not there, a file in a folder that is not.
+    """
+    kind, rest = _split(target)
+    if kind == "command":
+        program, *arguments = shlex.split(rest)
+        found = shutil.which(program)
+        if found is None:
+            raise UsageError(f"there is no program {program!r} that could be run")
+        rest = shlex.join([os.path.abspath(found), *arguments])
+    elif kind == "file":
+        rest = os.path.abspath(os.path.expanduser(rest))
+        if os.path.isdir(rest) or not os.path.isdir(os.path.dirname(rest)):
+            raise UsageError(f"{rest} cannot be a file to append to: its folder must be there, and it must be none")
+    else:
+        rest = _web_address(rest)
+    target = f"{kind} {rest}"
+    notifier_of(target, config).close()
+    return target
+
+
+def told(target: str) -> str:
+    """A target as it may be shown in logs and by the API: a webhook without what may be a secret in its path and query."""
+    kind, rest = _split(target)
+    if kind != "webhook":
+        return target
+    parts = urlsplit(rest)
+    return f"webhook {parts.scheme}://{parts.netloc}/{'…' if len(parts.path) > 1 or parts.query else ''}"
+
+
+def _split(target: str) -> tuple[str, str]:
+    kind, _, rest = target.strip().partition(" ")
+    rest = rest.strip()
+    if kind not in ("webhook", "command", "file") or not rest or any(ord(letter) < 32 for letter in rest):
+        raise UsageError(f"{target!r} is nothing to notify: write {_KINDS}")
+    if kind == "command":
+        try:
+            shlex.split(rest)
+        except ValueError as error:
+            raise UsageError(f"{target!r} cannot be split into a program and its arguments: {error}") from None
+    return kind, rest
+
+
+def _web_address(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in ("http", "https"):
+        raise UsageError(f"{url!r} is not the address of a webhook: write an http or https URL")
+    if "@" in re.split(r"[/?#\\]", rest, maxsplit=1)[0]:
+        raise UsageError("a webhook's URL may not hold a user name or password: they would be seen in lists and logs")
+    try:
+        return normalise(url)
+    except UrlError as error:
+        raise UsageError(str(error)) from None
+
+
+class _Webhook:
+    """POSTs to one URL; follows no redirect. It asks libcurl through the address guard, as every fetch does."""
+
+    def __init__(self, url: str, config: Config) -> None:
+        self._url = _web_address(url)
+        parts = urlsplit(self._url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        allowed = [(name, int(number)) for name, _, number in (each.rpartition(":") for each in config.notify.private)]
+        guard = AddressGuard(allowed)
+        if (host[:1].isdigit() or ":" in host) and not guard.permits(host, port, host) and not config.fetch.connect_to:
+            raise UsageError(f"{host}:{port} is not a public address: allow it with notify.private = [{f'{host}:{port}'!r}]")
+        limit = config.notify.timeout
+        settings = config.fetch.model_copy(
+            update={
+                "connections": 2,
+                "connect_timeout": limit,
+                "first_byte_timeout": limit,
+                "total_timeout": limit,
+                "max_body": _MOST_ANSWER,
+                "other_schemes": False,
+            }
+        )
+        self._limit_ms = limit
+        self._secret = _secret(os.environ.get(config.notify.secret_env, ""), config.notify.secret_env)
+        self._fetcher = CurlFetcher(settings, guard, SystemClock())
+
+    def send(self, notice: Notice) -> None:
+        body = notice.as_json().encode()
+        stamp = str(int(time.time()))
+        headers = [("Content-Type", "application/json"), ("Accept", "*/*"), ("webhook-id", notice.id), ("webhook-timestamp", stamp)]
+        if self._secret:
+            headers.append(("webhook-signature", signature(self._secret, notice.id, stamp, body)))
+        self._fetcher.start(Request(self._url, headers=tuple(headers), form=body))
+        exchanges: list[Exchange] = []
+        while not exchanges:
+            exchanges = self._fetcher.wait(self._limit_ms)
+        _judge(exchanges[0])
+
+    def close(self) -> None:
+        self._fetcher.close()
+
+
+def _judge(exchange: Exchange) -> None:
+    status = exchange.status
+    if 200 <= status < 300:  # the answer's body is of no interest, be it broken
+        return
+    where = told(f"webhook {exchange.url}")
+    if exchange.error == FetchError.ADDRESS_REFUSED:
+        raise DeliveryError(f"{where} leads to an address that is not public: name it in notify.private", retry=True)
+    if not status:
+        raise DeliveryError(f"{where} did not answer: {exchange.error} {exchange.error_text}".rstrip(), retry=True)
+    if 300 <= status < 400:
+        raise DeliveryError(f"{where} answered {status}: redirects are not followed, name the address itself", retry=True)
+    wait_s = _retry_after_s(parse_head(exchange.response_head).get("retry-after"))
+    raise DeliveryError(f"{where} answered {status}", retry=status not in _NEVER, wait_s=wait_s)
+
+
+def signature(secret: bytes, id: str, stamp: str, body: bytes) -> str:
+    """The `webhook-signature` of Standard Webhooks: version 1, HMAC-SHA256 over `id.stamp.body`, in base64."""
+    digest = hmac.new(secret, f"{id}.{stamp}.".encode() + body, hashlib.sha256).digest()
+    return "v1," + base64.b64encode(digest).decode()
+
+
+def _secret(text: str, variable: str) -> bytes:
+    if not text.startswith("whsec_"):
+        return text.encode()
+    try:
+        return base64.b64decode(text[6:], validate=True)
+    except binascii.Error:
+        raise UsageError(f"the environment variable {variable} begins with whsec_, but what follows is not base64") from None
+
+
+def _retry_after_s(value: str | None) -> float:
+    """Seconds that a Retry-After header asks for (RFC 9110 section 10.2.3), at most ten minutes; 0 if it says nothing."""
+    if not value:
+        return 0.0
+    try:
+        seconds = float(value) if value.strip().isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(_LONGEST_WAIT_S, max(0.0, seconds))
+
+
+class _Command:
+    """Runs a program with the notice on its standard input; exit code 0 says that it has it. What it prints is not shown."""
+
+    def __init__(self, command: Sequence[str], config: Config) -> None:
+        self._command = command
+        self._limit_s = config.notify.timeout / 1000
+        self._hidden = config.notify.secret_env
+
+    def send(self, notice: Notice) -> None:
+        environment = {name: value for name, value in os.environ.items() if name != self._hidden}
+        with tempfile.TemporaryFile() as said:  # no pipe: what the program leaves behind may keep it open
+            try:
+                process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    env=environment,
+                    start_new_session=True,  # so that all it started can be ended with it
+                )
+            except OSError as error:
+                raise DeliveryError(f"{self._command[0]} could not be run: {error.strerror}", retry=True) from None
+            with process:
+                try:
+                    process.communicate(notice.as_json().encode() + b"\n", timeout=self._limit_s)
+                except subprocess.TimeoutExpired:
+                    _end_group(process)
+                    raise DeliveryError(f"{self._command[0]} did not end within {self._limit_s:g} s", retry=True) from None
+                except BaseException:
+                    _end_group(process)
+                    raise
+            if process.returncode:
+                said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_TOLD))
+                excerpt = " ".join(said.read().decode(errors="replace").split())
+                raise DeliveryError(f"{self._command[0]} ended with code {process.returncode}: {excerpt}", retry=True)
+
+    def close(self) -> None:
+        pass
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+class _File:
+    """Appends one line of JSON, safe on disk when `send` returns."""
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.abspath(os.path.expanduser(path))
+
+    def send(self, notice: Notice) -> None:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                end = os.lseek(descriptor, 0, os.SEEK_END)
+                torn = end > 0 and os.pread(descriptor, 1, end - 1) != b"\n"  # a line that a kill cut short stays alone
+                line = (b"\n" if torn else b"") + notice.as_json().encode() + b"\n"
+                if os.write(descriptor, line) != len(line):
+                    raise OSError(28, "the disk is full")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise DeliveryError(f"{self._path} could not be written: {error.strerror}", retry=True) from None
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,178 @@
+"""One answer from several workspaces and other Lycosas.
+
+Those that speak our version are searched as the shards of one index are (`lycosa.search.many_source`). Of any other a whole answer is
+asked, and lists are joined by their ranks; so is what peers have from peers of their own. Across languages each side translates by its own
+tables and gives a whole answer; scores say how near a page comes to the best that there could be, so these lists are joined by them.
+
+A page that two sides have is shown once. A side that is silent, slow or wrong costs its results, and a note.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from lycosa.core.errors import WorkError
+from lycosa.index.shards import by_count
+from lycosa.search.answer import answer
+from lycosa.search.many_ask import Asking
+from lycosa.search.many_merge import by_date, by_rank, by_score, facets_together, hosts_apart, translations_together
+from lycosa.search.many_side import Described, Differs, LocalSide, Side
+from lycosa.search.many_source import Failed, ManySource
+from lycosa.search.peers import Peer
+from lycosa.search.query import ParsedQuery, parse_query
+from lycosa.search.replica import GenerationGone
+from lycosa.search.results import MOST_HITS, SearchRequest, SearchResults
+from lycosa.search.suggest import Suggestion, SuggestRequest
+from lycosa.search.syntax import BY_DATE
+
+MOST_HOPS = 3
+"""How far a question may be handed on."""
+
+JOINED = 100
+"""Results of each side that are joined by rank, on whatever page: so all pages come from one order."""
+
+_MOST_THREADS = 32
+_GENERATIONS = 3  # times that a search begins anew because a side's index became another one meanwhile
+
+
+class Many:
+    """Searches workspaces in this process, of which the first is ours, and peers. Shared by threads. Close it.
+
+    `timeout_s` is what all questions of one search to peers may take together; `hops` how far they are handed on: 0 is to nobody, 1 to the
+    peers, 2 to theirs.
+    """
+
+    def __init__(self, local: Sequence[LocalSide], peers: Sequence[Peer] = (), *, timeout_s: float = 2.0, hops: int = 1) -> None:
+        self._local = list(local)
+        self._peers = list(peers)
+        self._timeout_s = timeout_s
+        self._hops = hops
+        self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="side")
+
+    @property
+    def own(self) -> LocalSide:
+        """This workspace."""
+        return self._local[0]
+
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about, of the workspaces in this process."""
+        found = Counter[str]()
+        for side in self._local:
+            found.update(side.describe(0).languages)
+        return by_count(found)
+
+    def holds(self, url: str) -> bool:
+        """Whether our workspace has a page, about."""
+        return self.own.searcher.holds(url)
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """What somebody who types may want to type: of our workspace alone."""
+        self.own.describe(0)
+        return self.own.searcher.suggest(request)
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        """Answer a query; whatever is typed and whoever is silent, never an exception of ours."""
+        started = time.perf_counter()
+        hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
+        asking = Asking(self._pool, self._timeout_s)
+        results = _searched(request, [*self._local, *(self._peers if hops else ())], asking, hops)
+        notes = [f"{reason}; what it has is missing here" for reason in asking.failed.values()]
+        took = (time.perf_counter() - started) * 1000
+        return replace(results, took_ms=took, notes=[*results.notes, *notes])
+
+    def close(self) -> None:
+        """End what waits, and the connections of peers."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for peer in self._peers:
+            peer.close()
+
+
+def _searched(request: SearchRequest, sides: Sequence[Side], asking: Asking, hops: int) -> SearchResults:
+    numbered = dict(enumerate(sides))
+    parsed = parse_query(request.text)
+    if request.across is not None:
+        return _across(request, numbered, asking, hops)
+    apart: dict[int, Side] = {number: side for number, side in numbered.items() if hops > 1 and isinstance(side, Peer)}
+    described, errors = asking.ask(
+        {number: side for number, side in numbered.items() if number not in apart}, lambda side, left: side.describe(left)
+    )
+    for number, error in errors.items():
+        if isinstance(error, Differs):
+            apart[number] = numbered[number]
+        else:
+            asking.fail(numbered[number], error)
+    if not apart:
+        return _together(request, parsed, {number: numbered[number] for number in described}, described, asking)
+    first = replace(request, offset=0, count=min(MOST_HITS, max(JOINED, request.offset + request.count)))
+    finish = asking.begin(apart, lambda side, left: side.search(first, hops - 1, left))
+    ours = _together(first, parsed, {number: numbered[number] for number in described}, described, asking)
+    return _joined(request, parsed, ours, _whole(numbered, asking, *finish()))
+
+
+def _together(
+    request: SearchRequest, parsed: ParsedQuery, sides: Mapping[int, Side], described: Mapping[int, Described], asking: Asking
+) -> SearchResults:
+    """The answer of sides that speak our version; who fails takes no part in it."""
+    left = dict(sides)
+    gone = Counter[int]()
+    while True:
+        source = ManySource(left, {number: described[number] for number in left}, asking, parsed, request.text)
+        try:
+            return answer(source if source.documents else None, request)
+        except Failed as failed:
+            for number, error in failed.errors.items():
+                gone[number] += 1
+                if not isinstance(error, GenerationGone) or gone[number] >= _GENERATIONS:
+                    asking.fail(left.pop(number), error)
+
+
+def _joined(request: SearchRequest, parsed: ParsedQuery, ours: SearchResults, others: Sequence[SearchResults]) -> SearchResults:
+    answers = [ours, *others]
+    dated = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
+    hits = by_date(answers) if dated else by_rank(answers)
+    return replace(
+        ours,
+        total=sum(each.total for each in answers),
+        generation=sum(each.generation for each in answers),
+        hits=hits[request.offset : request.offset + request.count],
+        offset=request.offset,
+        facets=facets_together(answers),
+    )
+
+
+def _across(request: SearchRequest, sides: Mapping[int, Side], asking: Asking, hops: int) -> SearchResults:
+    """In several languages: every side translates by its own tables."""
+    first = replace(request, offset=0, count=min(MOST_HITS, request.offset + request.count))
+    found, errors = asking.ask(sides, lambda side, left: side.search(first, hops - 1, left))
+    answers = _whole(sides, asking, found, errors)
+    if not answers:
+        return SearchResults(request.text, 0, [], 0.0, request.offset, 0, [])
+    notes = dict.fromkeys(note for each in answers for note in each.notes)
+    per_host = 0 if request.host or parse_query(request.text).sites else request.per_host
+    return SearchResults(
+        request.text,
+        sum(each.total for each in answers),
+        hosts_apart(by_score(answers), per_host)[request.offset : request.offset + request.count],
+        0.0,
+        request.offset,
+        sum(each.generation for each in answers),
+        list(notes),
+        facets=facets_together(answers),
+        translations=translations_together(answers),
+    )
+
+
+def _whole(
+    sides: Mapping[int, Side], asking: Asking, found: Mapping[int, SearchResults], errors: Mapping[int, WorkError]
+) -> list[SearchResults]:
+    """Whole answers, with where each hit is from: a peer's own are from it, what it has from others is from these."""
+    for number, error in errors.items():
+        asking.fail(sides[number], error)
+    return [
+        replace(results, hits=[replace(hit, source=hit.source if "://" in hit.source else sides[number].name) for hit in results.hits])
+        for number, results in sorted(found.items())
+    ]

@@ -1,0 +1,189 @@
+"""What changed between two texts, block by block, in bounded time.
+
+difflib compares every block with every other one, and again for each part that it splits off: its time grows with the cube of what
+repeats. So blocks that both texts begin and end with are set aside, then those that stand once in each and in the same order divide the
+rest (the patience diff of Bram Cohen), and difflib sees what lies between. Where even that is too much, it is told as replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+CONTEXT = 1  # blocks that are shown around a change
+MOST_BLOCKS = 200_000  # of a text that are compared; what follows is compared as one block
+MOST_SHOWN = 2_000  # blocks of a difference that are told
+_MOST_WORK = 4_000_000  # comparisons of one stretch: about half a second
+_MOST_WORK_IN_ALL = 8_000_000
+_MOST_PASSES = 20  # over both texts, looking for blocks that divide them
+
+SAME, GONE, CAME = " ", "-", "+"
+
+
+@dataclass(slots=True, frozen=True)
+class Piece:
+    """Blocks that follow each other: `kind` SAME, GONE (of the old text) or CAME (of the new one). Places are counted from 0."""
+
+    kind: str
+    old: int
+    new: int
+    blocks: tuple[str, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Difference:
+    """Stretches of pieces, each a change with a little around it. `gone`, `came`: blocks in all. `cut`: more than is told here."""
+
+    stretches: tuple[tuple[Piece, ...], ...]
+    gone: int
+    came: int
+    cut: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.gone or self.came)
+
+    def lines(self) -> Iterator[str]:
+        """As a unified diff, one block a line, without file names."""
+        for stretch in self.stretches:
+            old, new = _span(stretch, SAME + GONE), _span(stretch, SAME + CAME)
+            yield f"@@ -{_range(stretch[0].old, old)} +{_range(stretch[0].new, new)} @@"
+            for piece in stretch:
+                for block in piece.blocks:
+                    yield piece.kind + block
+
+
+def difference(old: str, new: str, context: int = CONTEXT) -> Difference:
+    """The difference of two texts, whose blocks stand on lines of their own."""
+    before, after = _blocks(old), _blocks(new)
+    changes = _changes(before, after)
+    gone = sum(end - start for start, end, _, _ in changes)
+    came = sum(end - start for _, _, start, end in changes)
+    stretches: list[tuple[Piece, ...]] = []
+    left = MOST_SHOWN
+    for group in _grouped(changes, context):
+        if left <= 0:
+            break
+        pieces, left = _pieces(before, after, group, context, left)
+        stretches.append(pieces)
+    shown = sum(len(piece.blocks) for stretch in stretches for piece in stretch if piece.kind != SAME)
+    return Difference(tuple(stretches), gone, came, cut=shown < gone + came)
+
+
+_Change = tuple[int, int, int, int]
+"""old[a:b] became new[c:d]."""
+
+
+def _blocks(text: str) -> list[str]:
+    if not text:
+        return []
+    return text.split("\n", MOST_BLOCKS)
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
+    found: list[_Change] = []
+    budget = _MOST_WORK_IN_ALL
+    passes = _MOST_PASSES * (len(old) + len(new))
+    waiting = [(0, len(old), 0, len(new))]
+    while waiting:
+        a, b, c, d = waiting.pop()
+        while a < b and c < d and old[a] == new[c]:
+            a, c = a + 1, c + 1
+        while a < b and c < d and old[b - 1] == new[d - 1]:
+            b, d = b - 1, d - 1
+        if a == b or c == d:
+            if a < b or c < d:
+                found.append((a, b, c, d))
+            continue
+        passes -= b - a + d - c
+        anchors = _anchors(old, new, a, b, c, d) if passes > 0 else []
+        if anchors:
+            ends = [(a, c), *((place + 1, other + 1) for place, other in anchors)]
+            starts = [*anchors, (b, d)]
+            waiting += reversed([(s, e, t, f) for (s, t), (e, f) in zip(ends, starts, strict=True)])
+            continue
+        work = _work(old[a:b], new[c:d])
+        if work > min(_MOST_WORK, budget):
+            found.append((a, b, c, d))
+            continue
+        budget -= work
+        opcodes = SequenceMatcher(None, old[a:b], new[c:d], autojunk=False).get_opcodes()
+        found += [(a + i, a + j, c + k, c + m) for tag, i, j, k, m in opcodes if tag != "equal"]
+    return found
+
+
+def _anchors(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int) -> list[tuple[int, int]]:
+    """Pairs of places of blocks that stand once in each part: the longest run of them that is in the same order in both."""
+    counts_old, counts_new = Counter(old[a:b]), Counter(new[c:d])
+    places = {new[place]: place for place in range(c, d) if counts_new[new[place]] == 1}
+    pairs = [(place, places[old[place]]) for place in range(a, b) if counts_old[old[place]] == 1 and old[place] in places]
+    ends: list[int] = []  # the least place in `new` at which an increasing run of each length ends
+    last: list[int] = []  # the pair that it ends with
+    before: list[int] = []  # the pair before each pair in its run; -1: it begins one
+    for number, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        before.append(last[length - 1] if length else -1)
+        if length == len(ends):
+            ends.append(place)
+            last.append(number)
+        else:
+            ends[length], last[length] = place, number
+    chosen: list[tuple[int, int]] = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chosen.append(pairs[number])
+        number = before[number]
+    return chosen[::-1]
+
+
+def _work(old: Sequence[str], new: Sequence[str]) -> int:
+    """What difflib may do at most, about: for each block that it matches it looks at all pairs of equal ones, and at all of `old`."""
+    counts = Counter(new)
+    pairs = sum(counts[block] for block in old)
+    return (pairs + len(old)) * max(1, min(len(old), len(new), pairs))
+
+
+def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]]:
+    """Changes whose surroundings touch are one stretch."""
+    group: list[_Change] = []
+    for change in changes:
+        if group and change[0] - group[-1][1] > 2 * context:
+            yield group
+            group = []
+        group.append(change)
+    if group:
+        yield group
+
+
+def _pieces(old: Sequence[str], new: Sequence[str], group: Sequence[_Change], context: int, left: int) -> tuple[tuple[Piece, ...], int]:
+    """A stretch's pieces, with at most `left` blocks that changed, and how many are left then."""
+    first, last = group[0], group[-1]
+    lead = min(context, first[0], first[2])
+    pieces = [_same(old, first[0] - lead, first[2] - lead, lead)]
+    for change, following in [*pairwise(group), (last, None)]:
+        a, b, c, d = change
+        gone, came = old[a : min(b, a + left)], new[c : min(d, c + max(0, left - (b - a)))]
+        pieces += [Piece(GONE, a, c, tuple(gone)), Piece(CAME, b, c, tuple(came))]
+        left -= len(gone) + len(came)
+        if len(gone) + len(came) < b - a + d - c:
+            return tuple(piece for piece in pieces if piece.blocks), 0
+        length = following[0] - b if following is not None else min(context, len(old) - b)
+        pieces.append(_same(old, b, d, length))
+    return tuple(piece for piece in pieces if piece.blocks), left
+
+
+def _same(old: Sequence[str], start: int, other: int, length: int) -> Piece:
+    return Piece(SAME, start, other, tuple(old[start : start + length]))
+
+
+def _span(stretch: Sequence[Piece], kinds: str) -> int:
+    return sum(len(piece.blocks) for piece in stretch if piece.kind in kinds)
+
+
+def _range(start: int, length: int) -> str:
+    """As difflib writes it: counted from 1, an empty range from the line before it."""
+    begin = start + 1 if length else start
+    return f"{begin}" if length == 1 else f"{begin},{length}"

@@ -1,0 +1,116 @@
+"""Changing a crawl by the API: add URLs, exclude, pause and resume. Each needs a token (`serve.access`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field
+
+from lycosa.app.configuring import read_config
+from lycosa.app.excluding import exclude_and_purge
+from lycosa.app.explain import explain_url
+from lycosa.app.hosts import list_hosts
+from lycosa.app.pausing import set_paused
+from lycosa.app.submission import submit
+from lycosa.serve.access import WRITE_ERRORS, Access
+from lycosa.serve.api import ERRORS
+from lycosa.serve.problems import Problem
+
+MOST_URLS = 1_000
+_MAX_URL = 4_000
+
+_WRONG: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The workspace does not take it; nothing was done"}
+}
+
+Url = Annotated[str, Field(min_length=1, max_length=_MAX_URL)]
+
+
+class NewUrls(BaseModel):
+    """URLs for the crawl. All are taken, or none."""
+
+    urls: list[Url] = Field(min_length=1, max_length=MOST_URLS, description="Within the collection's scope. A known one is fetched again.")
+    collection: str = Field("", max_length=64, description="May be left out where there is only one.")
+
+
+class Taken(BaseModel):
+    """What was taken."""
+
+    collection: str
+    urls: list[str] = Field(description="As they will be known: normalised.")
+
+
+class NewExclusion(BaseModel):
+    """What is to be gone."""
+
+    rules: list[Url] = Field(min_length=1, max_length=100, description="`host:NAME`, `domain:NAME` or `prefix:URL`.")
+    purge: bool = Field(False, description="Delete what is stored of it as well.")
+
+
+class Excluded(BaseModel):
+    """What holds now. `pending`: what is not gone yet, and why."""
+
+    rules: list[str]
+    pending: list[str]
+
+
+class Paused(BaseModel):
+    """A collection's state."""
+
+    collection: str
+    paused: bool
+
+
+class HostList(BaseModel):
+    """Hosts, those with the most pages first; columns as in the table `hosts`."""
+
+    total: int
+    hosts: list[dict[str, Any]]
+
+
+def create_changes(root: str, access: Access) -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/api/v1", tags=["crawl"])
+    errors = {**ERRORS, **_WRONG, **WRITE_ERRORS}
+
+    @router.post("/urls", responses=errors, status_code=202, dependencies=[Depends(access.writer)])
+    def add(new: NewUrls) -> Taken:
+        """Add URLs to a crawl, whether it runs or rests."""
+        taken = submit(root, read_config(root), new.urls, new.collection)
+        return Taken(collection=taken.collection, urls=list(taken.urls))
+
+    @router.post("/exclusions", responses=errors, dependencies=[Depends(access.writer)])
+    def exclude(new: NewExclusion) -> Excluded:
+        """Exclude sites for good: never fetched, found or shown again."""
+        report = exclude_and_purge(root, read_config(root), new.rules, remove=new.purge)
+        return Excluded(rules=sorted(report["rules"]), pending=[f"{where}: {why}" for where, why in report["pending"]])
+
+    @router.post("/collections/{name}/pause", responses=errors)
+    def pause(name: str, by: str = Depends(access.writer)) -> Paused:
+        """Have nothing fetched for a collection until it is resumed."""
+        set_paused(root, name, paused=True, by=by)
+        return Paused(collection=name, paused=True)
+
+    @router.post("/collections/{name}/resume", responses=errors, dependencies=[Depends(access.writer)])
+    def resume(name: str) -> Paused:
+        """Undo `pause`."""
+        set_paused(root, name, paused=False)
+        return Paused(collection=name, paused=False)
+
+    @router.get("/hosts", responses=ERRORS)
+    def hosts(
+        like: Annotated[str, Query(max_length=255, description="Only those whose name holds this.")] = "",
+        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+        n: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    ) -> HostList:
+        """The hosts that are known."""
+        total, rows = list_hosts(root, like, offset, n)
+        return HostList(total=total, hosts=rows)
+
+    @router.get("/explain", responses={**ERRORS, 400: _WRONG[400]})
+    def explain(url: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> dict[str, Any]:
+        """Everything that is known of a URL, as `lycosa explain --json` prints it."""
+        return dict(explain_url(root, read_config(root), url))
+
+    return router

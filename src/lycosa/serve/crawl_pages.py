@@ -1,0 +1,168 @@
+"""The crawl as pages: how it goes now and went, hosts, what is known of a URL; and, for those with a token, adding, pausing, excluding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from lycosa.app.configuring import read_config
+from lycosa.app.excluding import exclude_and_purge, pages_named
+from lycosa.app.explain import explain_url
+from lycosa.app.history import History, visits_over_time
+from lycosa.app.hosts import host_facts, list_hosts
+from lycosa.app.pausing import paused, set_paused
+from lycosa.app.submission import submit
+from lycosa.core.errors import UsageError
+from lycosa.serve.access import Access
+from lycosa.serve.forms import form_fields
+from lycosa.serve.frame import Frame, with_query
+from lycosa.serve.interface import Interface, message
+from lycosa.serve.kept import Kept
+from lycosa.store.storage import open_storage
+
+HOSTS_A_PAGE = 100
+_STATUS_S, _HISTORY_S = 3.0, 60.0
+_MOST_COUNTED = 12
+_MAX_URL = 4_000
+
+_PARTS = (
+    ("exclusion", message("Excluded")),
+    ("collections", message("State and schedule")),
+    ("robots", message("robots.txt")),
+    ("host_clock", message("The host's clock")),
+    ("visits", message("Fetches")),
+    ("page", message("Page")),
+    ("referrers", message("Linked from")),
+    ("same_text", message("The same text")),
+)
+_SAID = {
+    "added": message("Added: it is fetched as soon as its host's turn comes."),
+    "paused": message("Paused: what is in flight is finished."),
+    "resumed": message("Resumed."),
+    "excluded": message("Excluded."),
+}
+
+
+def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable[[], Mapping[str, object]]) -> APIRouter:
+    """The routes under /crawl. `status` gives the workspace's counts."""
+    router = APIRouter(include_in_schema=False)
+    now = Kept[str, Mapping[str, Any]](lambda _: status(), _STATUS_S)
+    history = Kept[str, History](lambda host: visits_over_time(root, host=host), _HISTORY_S)
+
+    @router.get("/crawl", response_class=HTMLResponse)
+    def crawl(request: Request, said: Annotated[str, Query(max_length=16)] = "") -> HTMLResponse:
+        known = now.get("")
+        words = frame.words(request)
+        over_time = history.get("")
+        index = known["index"]
+        return frame.page(
+            request,
+            "crawl.html",
+            status=known,
+            lag=known["log_entry"] - index["log_entry"] if index else known["log_entry"],
+            paused=paused(open_storage(root)),
+            history=over_time,
+            columns=_columns(over_time, words),
+            counts=[
+                (words.t("Answers"), *_most(known["statuses"])),
+                (words.t("Errors"), *_most(known["errors"])),
+                (words.t("Languages"), *_most(known["languages"])),
+                (words.t("Links refused"), *_most(known["refused_links"])),
+            ],
+            said=words.t(_SAID[said]) if said in _SAID else "",
+        )
+
+    @router.get("/crawl/hosts", response_class=HTMLResponse)
+    def hosts(
+        request: Request, like: Annotated[str, Query(max_length=255)] = "", page: Annotated[int, Query(ge=1, le=100_000)] = 1
+    ) -> HTMLResponse:
+        total, rows = list_hosts(root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
+        return frame.page(request, "hosts.html", hosts=rows, total=total, like=like.strip(), page=page, a_page=HOSTS_A_PAGE)
+
+    @router.get("/crawl/host", response_class=HTMLResponse)
+    def host(request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]) -> HTMLResponse:
+        facts = host_facts(root, name)
+        if facts is None:
+            raise HTTPException(404, "This host is not known here")
+        return frame.page(
+            request,
+            "host.html",
+            host=facts.row,
+            queue=facts.queue,
+            waiting=facts.waiting,
+            visits=facts.visits,
+            robots=facts.row["robots"] or [],
+            columns=_columns(history.get(name), frame.words(request)),
+        )
+
+    @router.get("/crawl/explain", response_class=HTMLResponse)
+    def explain(request: Request, url: Annotated[str, Query(max_length=_MAX_URL)] = "") -> HTMLResponse:
+        parts: list[tuple[str, object]] = []
+        if url.strip():
+            facts = explain_url(root, read_config(root), url.strip())
+            words = frame.words(request)
+            own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
+            parts = [(words.t("Identity"), own), *((words.t(label), facts[name]) for name, label in _PARTS if facts[name])]
+        return frame.page(request, "explain.html", url=url.strip(), parts=parts)
+
+    @router.get("/crawl/exclude", response_class=HTMLResponse)
+    def ask_to_exclude(request: Request, rule: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> Response:
+        if access.session(request) is None:
+            return RedirectResponse(with_query("/login", next=with_query("/crawl/exclude", rule=rule)), 303)
+        return frame.page(request, "exclude.html", rule=rule.strip(), pages=pages_named(root, rule.strip()))
+
+    _create_changes(router, root, access)
+    return router
+
+
+def _create_changes(router: APIRouter, root: str, access: Access) -> None:
+    @router.post("/crawl/add")
+    async def add(request: Request, _: str = Depends(access.writer)) -> Response:
+        fields = await form_fields(request)
+        urls = [line.strip() for line in fields.get("urls", "").splitlines() if line.strip()]
+        if not urls:
+            raise UsageError("there is no URL in the form")
+        await run_in_threadpool(lambda: submit(root, read_config(root), urls, fields.get("collection", "")))
+        return RedirectResponse("/crawl?said=added", 303)
+
+    @router.post("/crawl/pause")
+    async def pause(request: Request, name: str = Depends(access.writer)) -> Response:
+        fields = await form_fields(request)
+        wanted = fields.get("paused") == "yes"
+        await run_in_threadpool(lambda: set_paused(root, fields.get("collection", ""), paused=wanted, by=name))
+        return RedirectResponse(f"/crawl?said={'paused' if wanted else 'resumed'}", 303)
+
+    @router.post("/crawl/exclude")
+    async def exclude(request: Request, _: str = Depends(access.writer)) -> Response:
+        fields = await form_fields(request)
+        purge = fields.get("purge") == "yes"
+        await run_in_threadpool(lambda: exclude_and_purge(root, read_config(root), [fields.get("rule", "")], remove=purge))
+        return RedirectResponse("/crawl?said=excluded", 303)
+
+
+def _columns(history: History, words: Interface) -> list[tuple[str, int, int]]:
+    """For the chart: what a column says, fetches, failed ones."""
+    return [
+        (
+            words.t(
+                "{time}: {n, plural, one {# fetch} other {# fetches}}, {bad, number} of them failed",
+                time=words.time(bucket.at_ms),
+                n=bucket.visits,
+                bad=bucket.errors,
+            ),
+            bucket.visits,
+            bucket.errors,
+        )
+        for bucket in history.buckets
+    ]
+
+
+def _most(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
+    """The greatest of some counts, and their sum."""
+    ordered = sorted(counted.items(), key=lambda pair: -pair[1])
+    return ordered[:_MOST_COUNTED], sum(counted.values())

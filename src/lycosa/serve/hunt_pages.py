@@ -1,0 +1,88 @@
+"""Hunts as pages: ask, watch results rise, stop, and read them again later."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from lycosa.app.hunt_board import HuntBoard, HuntView
+from lycosa.core.errors import OwnedError, UsageError
+from lycosa.serve.access import Access
+from lycosa.serve.forms import form_fields
+from lycosa.serve.frame import Frame
+from lycosa.serve.hunts import HuntAsked
+from lycosa.serve.interface import Interface, message
+from lycosa.serve.present import cached_href, web_href
+
+_ENDS = {
+    "enough": message("enough was found"),
+    "max_time": message("the time is over"),
+    "max_pages": message("as many pages as wanted were fetched"),
+    "finished": message("nothing is left to follow"),
+    "stopped": message("somebody stopped it"),
+}
+
+
+def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRouter:
+    """The routes under /hunt."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/hunt", response_class=HTMLResponse)
+    def ask(request: Request, q: Annotated[str, Query(max_length=2_000)] = "") -> HTMLResponse:
+        return frame.page(request, "hunt.html", question=q.strip(), hunts=board.all(), problem="")
+
+    @router.post("/hunt")
+    async def begin(request: Request, name: str = Depends(access.writer)) -> Response:
+        fields = await form_fields(request)
+        question = fields.get("query", "").strip()
+        try:
+            asked = HuntAsked.model_validate(
+                {
+                    "query": question,
+                    "seeds": fields.get("seeds", "").split(),
+                    "time": fields.get("time", "").strip() or "30s",
+                    "pages": fields.get("pages", "").strip() or None,
+                    "enough": fields.get("enough", "").strip() or None,
+                    "strategy": fields.get("strategy", "best"),
+                }
+            )
+        except ValidationError as error:
+            raise UsageError("; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())) from None
+        try:
+            hunt_id = await run_in_threadpool(board.begin, asked.request(), name)
+        except OwnedError as error:
+            raise HTTPException(409, str(error)) from None
+        return RedirectResponse(f"/hunt/{hunt_id}", 303)
+
+    @router.get("/hunt/{hunt_id}", response_class=HTMLResponse)
+    def follow(request: Request, hunt_id: str) -> HTMLResponse:
+        view = board.view(hunt_id)
+        if view is None:
+            raise HTTPException(404, "This hunt is not known here")
+        words = frame.words(request)
+        results = [
+            {
+                **each,
+                "href": web_href(each["url"]),
+                "cached": cached_href(each["url"]),
+                "pieces": [(piece["text"], piece["match"]) for piece in each.get("fragments", [])],
+            }
+            for each in view.results
+        ]
+        return frame.page(request, "hunt_one.html", hunt=view, results=results, why=_why(view, words))
+
+    @router.post("/hunt/{hunt_id}/stop", dependencies=[Depends(access.writer)])
+    def stop(hunt_id: str) -> Response:
+        board.stop(hunt_id)
+        return RedirectResponse(f"/hunt/{hunt_id}", 303)
+
+    return router
+
+
+def _why(view: HuntView, words: Interface) -> str:
+    return words.t(_ENDS[view.ended]) if view.ended in _ENDS else view.ended

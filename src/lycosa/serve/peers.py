@@ -1,0 +1,157 @@
+"""`/api/v1/peer`: this workspace's index as one of several that another Lycosa searches together.
+
+Answers come from our own index alone, never from peers of ours: so no question goes round in circles. Nothing is told that a search does
+not tell anyway. Requests are messages with bounds (`lycosa.search.peers_wire`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from lycosa.search.many_side import LocalSide, SideFailed
+from lycosa.search.opened import Address, OpenIndex, Question, holds_words
+from lycosa.search.peers_wire import (
+    PATH,
+    DescribedMessage,
+    FacetsMessage,
+    FacetsRequest,
+    FindRequest,
+    FoundMessage,
+    HitMessage,
+    HitsMessage,
+    HitsRequest,
+    QuestionMessage,
+    StatisticsMessage,
+    StatisticsRequest,
+    ToldMessage,
+    UrlsMessage,
+    UrlsRequest,
+    WeighedMessage,
+    WeighRequest,
+)
+from lycosa.search.replica import GenerationGone
+from lycosa.serve.api import ERRORS
+
+MOST_REQUEST_BYTES = 4 * 2**20
+
+_Asked = TypeVar("_Asked", bound=BaseModel)
+_Result = TypeVar("_Result")
+
+
+def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
+    """The routes. `own`: our index; None where it is searched elsewhere, in replicas of its shards."""
+    router = APIRouter(prefix=PATH, tags=["peers"], responses=ERRORS, include_in_schema=False)
+
+    def side() -> LocalSide:
+        found = own()
+        if found is None:
+            raise HTTPException(404, "This server's index is searched elsewhere")
+        return found
+
+    @router.get("")
+    def describe() -> Response:
+        return _answer(DescribedMessage.of(_told(lambda: side().describe(0))))
+
+    @router.post("/statistics")
+    async def statistics(request: Request) -> Response:
+        def act(asked: StatisticsRequest) -> BaseModel:
+            described, told = side().statistics("", _question(asked.question), 0)
+            return ToldMessage(described=DescribedMessage.of(described), statistics=StatisticsMessage.of(told))
+
+        return await _carried_out(request, StatisticsRequest, act)
+
+    @router.post("/find")
+    async def find(request: Request) -> Response:
+        def act(asked: FindRequest) -> BaseModel:
+            everywhere = asked.everywhere.told()
+            return FoundMessage.of(side().find(asked.generation, "", _question(asked.question), asked.stage, asked.limit, everywhere, 0))
+
+        return await _carried_out(request, FindRequest, act)
+
+    @router.post("/weigh")
+    async def weigh(request: Request) -> Response:
+        def act(asked: WeighRequest) -> BaseModel:
+            here, question = side(), _question(asked.question)
+            addresses = _addresses(here.generation(asked.generation), asked.places)
+            scores = here.weigh(asked.generation, "", question, asked.stage, addresses, asked.everywhere.told(), 0)
+            return WeighedMessage(scores=[max(0.0, score) for score in scores])
+
+        return await _carried_out(request, WeighRequest, act)
+
+    @router.post("/facets")
+    async def facets(request: Request) -> Response:
+        def act(asked: FacetsRequest) -> BaseModel:
+            return FacetsMessage.of(side().facets(asked.generation, "", _question(asked.question), asked.stage, tuple(asked.names), 0))
+
+        return await _carried_out(request, FacetsRequest, act)
+
+    @router.post("/hits")
+    async def hits(request: Request) -> Response:
+        def act(asked: HitsRequest) -> BaseModel:
+            here, question = side(), _question(asked.question)
+            _addresses(here.generation(asked.generation), [page.place for page in asked.pages])
+            pages = [page.ranked() for page in asked.pages]
+            shown = here.hits(asked.generation, "", question, asked.stage, pages, asked.everywhere.told(), 0)
+            return HitsMessage(hits=[HitMessage.of(hit) for hit in shown])
+
+        return await _carried_out(request, HitsRequest, act)
+
+    @router.post("/urls")
+    async def urls(request: Request) -> Response:
+        def act(asked: UrlsRequest) -> BaseModel:
+            here = side()
+            return UrlsMessage(keys=here.urls(asked.generation, _addresses(here.generation(asked.generation), asked.places), 0))
+
+        return await _carried_out(request, UrlsRequest, act)
+
+    return router
+
+
+async def _carried_out(request: Request, kind: type[_Asked], act: Callable[[_Asked], BaseModel]) -> Response:
+    """Read a message of a bounded size, and do what it asks in a thread."""
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+        if len(content) > MOST_REQUEST_BYTES:
+            raise HTTPException(413, "This message is too large")
+    try:
+        asked = kind.model_validate_json(bytes(content))
+    except ValidationError:
+        raise HTTPException(422, "This message cannot be read") from None
+    return await run_in_threadpool(lambda: _answer(_told(lambda: act(asked))))
+
+
+def _told(act: Callable[[], _Result]) -> _Result:
+    try:
+        return act()
+    except GenerationGone:
+        raise HTTPException(410, "The index is another one by now: begin anew") from None
+    except SideFailed as error:
+        raise HTTPException(503, str(error)) from None
+    except ValueError:
+        raise HTTPException(422, "This cannot be searched for") from None
+
+
+def _question(message: QuestionMessage) -> Question:
+    question = message.question()
+    if question.like is None and not holds_words(question):
+        raise ValueError("no word")
+    return question
+
+
+def _addresses(index: OpenIndex, places: Sequence[Address]) -> list[Address]:
+    """Raises ValueError for a place where there is no page."""
+    if not all(index.has(place) for place in places):
+        raise ValueError("no such page")
+    return list(places)
+
+
+def _answer(message: BaseModel) -> Response:
+    return Response(message.model_dump_json(), media_type="application/json")

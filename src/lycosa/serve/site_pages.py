@@ -1,0 +1,204 @@
+"""Sites as pages: which there are, what is known of one (tree, map, reports), and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from lycosa.app.configuring import read_config
+from lycosa.app.hosts import list_hosts
+from lycosa.app.site_changes import changes_of
+from lycosa.app.site_report import report_of
+from lycosa.core.errors import UsageError
+from lycosa.monitor.changes import Change
+from lycosa.monitor.site_picture import site_picture
+from lycosa.monitor.site_report import SiteReport
+from lycosa.serve.api import ERRORS
+from lycosa.serve.frame import Frame
+from lycosa.serve.interface import Interface, message
+from lycosa.serve.kept import Kept
+from lycosa.serve.problems import Problem
+
+ROWS = 100
+SITES = 100
+_KEPT_S = 60.0
+_MOST_FOLDERS = 60
+_MOST_DAYS = 3_650
+_MAP_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # the picture's own style sheet; it holds no script and none would run
+)
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    **ERRORS,
+    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Nothing is known of this site"},
+}
+
+Name = Annotated[str, Query(alias="name", min_length=1, max_length=300, description="A hostname, host:port, or a URL of the site.")]
+
+
+@dataclass(slots=True, frozen=True)
+class Listing:
+    """One of the report's lists: its field there, a title, its columns' names, and a row's cells. The first cell is a URL."""
+
+    key: str
+    title: str
+    columns: tuple[str, ...]
+    cells: Callable[[Any], tuple[object, ...]]
+
+
+LISTS: tuple[Listing, ...] = (
+    Listing(
+        "broken",
+        message("Broken links"),
+        (message("Page"), message("leads to"), message("Answer"), message("Words of the link")),
+        lambda each: (each.source, each.target, each.answer, each.anchor),
+    ),
+    Listing(
+        "orphans",
+        message("Listed, and no link leads there"),
+        (message("URL"), message("listed in"), message("State")),
+        lambda each: (each.url, each.listed_in, each.state),
+    ),
+    Listing(
+        "chains",
+        message("Redirect chains"),
+        (message("from"), message("by way of"), message("Answer")),
+        lambda each: (each.urls[0], " → ".join(each.urls[1:]), each.end),
+    ),
+    Listing(
+        "duplicates",
+        message("Pages with one text"),
+        (message("Page"), message("the same as"), message("Title")),
+        lambda each: (each.urls[0], " ".join(each.urls[1:]), each.title),
+    ),
+    Listing("untitled", message("Pages without a title"), (message("Page"),), lambda each: (each.url,)),
+    Listing(
+        "slow",
+        message("Slow pages"),
+        (message("Page"), message("Milliseconds"), message("Title")),
+        lambda each: (each.url, each.duration_ms, each.title),
+    ),
+    Listing(
+        "heavy",
+        message("Heavy pages"),
+        (message("Page"), message("Bytes"), message("Title")),
+        lambda each: (each.url, each.size, each.title),
+    ),
+    Listing(
+        "hreflang",
+        message("Translations that do not answer"),
+        (message("Page"), message("Language"), message("names"), message("Why")),
+        lambda each: (each.source, each.language, each.target, each.reason),
+    ),
+    Listing(
+        "mixed",
+        message("Mixed content"),
+        (message("Page"), message("loads"), message("Kind")),
+        lambda each: (each.source, each.target, each.kind),
+    ),
+    Listing("faults", message("Faults of documents"), (message("Page"), message("Fault")), lambda each: (each.url, each.fault)),
+    Listing(
+        "page_list",
+        message("All pages"),
+        (message("Page"), message("Title"), message("Depth"), message("Links to it"), message("Links in it"), message("Bytes")),
+        lambda each: (each.url, each.title, each.depth, each.in_links, each.out_links, each.size),
+    ),
+)
+_BY_KEY = {each.key: each for each in LISTS}
+
+
+def create_site_pages(root: str, frame: Frame) -> APIRouter:
+    """The routes /sites, /site, /site/map.svg, /site/changes, and their JSON under /api/v1."""
+    router = APIRouter()
+    reports = Kept[str, SiteReport](lambda name: report_of(root, name, config=read_config(root)), _KEPT_S, most=16)
+
+    @router.get("/sites", response_class=HTMLResponse, include_in_schema=False)
+    def sites(
+        request: Request, like: Annotated[str, Query(max_length=255)] = "", page: Annotated[int, Query(ge=1, le=100_000)] = 1
+    ) -> HTMLResponse:
+        total, hosts = list_hosts(root, like.strip(), (page - 1) * SITES, SITES)
+        return frame.page(request, "sites.html", hosts=hosts, total=total, like=like.strip(), page=page, a_page=SITES)
+
+    @router.get("/site", response_class=HTMLResponse, include_in_schema=False)
+    def site(
+        request: Request, name: Name, show: Annotated[str, Query(max_length=16)] = "", page: Annotated[int, Query(ge=1, le=100_000)] = 1
+    ) -> HTMLResponse:
+        report = _report(reports, name)
+        words = frame.words(request)
+        lists = [(each.key, words.t(each.title), len(getattr(report, each.key))) for each in LISTS]
+        listing = _BY_KEY.get(show)
+        rows: Sequence[Any] = getattr(report, listing.key) if listing is not None else ()
+        return frame.page(
+            request,
+            "site.html",
+            name=name,
+            report=report,
+            lists=lists,
+            show=listing.key if listing is not None else "",
+            title=words.t(listing.title) if listing is not None else "",
+            heads=[words.t(each) for each in listing.columns] if listing is not None else [],
+            rows=[listing.cells(each) for each in rows[(page - 1) * ROWS : page * ROWS]] if listing is not None else [],
+            total=len(rows),
+            page=page,
+            a_page=ROWS,
+            folders=sorted(sorted(report.tree, key=lambda each: -each.pages)[:_MOST_FOLDERS], key=lambda each: each.path),
+            columns=_depth_columns(report, words),
+        )
+
+    @router.get("/site/map.svg", include_in_schema=False)
+    def picture(name: Name) -> Response:
+        return Response(site_picture(_report(reports, name)), media_type="image/svg+xml", headers={"content-security-policy": _MAP_POLICY})
+
+    @router.get("/site/changes", response_class=HTMLResponse, include_in_schema=False)
+    def changed(request: Request, name: Name, days: Annotated[int, Query(ge=1, le=_MOST_DAYS)] = 7) -> HTMLResponse:
+        found = _changes(root, name, days)
+        return frame.page(request, "site_changes.html", name=name, days=days, changes=found[:ROWS], total=len(found))
+
+    @router.get("/api/v1/site", responses=_ERRORS, tags=["sites"])
+    def site_json(name: Name) -> dict[str, Any]:
+        """What is known of a site, as `lycosa site --json` prints it."""
+        report = _report(reports, name)
+        return {field: getattr(report, field) for field in SiteReport.__dataclass_fields__}
+
+    @router.get("/api/v1/changes", responses=_ERRORS, tags=["sites"])
+    def changes_json(name: Name, days: Annotated[int, Query(ge=1, le=_MOST_DAYS)] = 7) -> list[Change]:
+        """New, gone and changed pages of a site, as `lycosa changes --no-diff --json` prints them."""
+        return _changes(root, name, days)
+
+    return router
+
+
+def _report(reports: Kept[str, SiteReport], name: str) -> SiteReport:
+    """Raises HTTPException 404 for a site that is not known."""
+    try:
+        return reports.get(name)
+    except UsageError:
+        raise HTTPException(404, "Nothing is known of this site") from None
+
+
+def _changes(root: str, name: str, days: int) -> list[Change]:
+    try:
+        return changes_of(root, read_config(root), datetime.now(UTC) - timedelta(days=days), name, differences=False)
+    except UsageError:
+        raise HTTPException(404, "Nothing is known of this site") from None
+
+
+def _depth_columns(report: SiteReport, words: Interface) -> list[tuple[str, int, int]]:
+    return [
+        (
+            words.t(
+                "{depth, plural, =-1 {not reached by links} one {# link from home} other {# links from home}}: {n, number}",
+                depth=depth,
+                n=pages,
+            ),
+            pages,
+            pages if depth < 0 else 0,
+        )
+        for depth, pages in sorted(report.by_depth.items(), key=lambda item: (item[0] < 0, item[0]))
+    ]

@@ -1,0 +1,240 @@
+"""The file of suggestions: what it finds is what a plain look at all phrases and words finds; what it holds follows the pages."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.core.clock import ManualClock
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import WorkspaceError
+from lycosa.index import suggest, suggest_file
+from lycosa.index.indexer import Indexer
+from lycosa.index.suggest_file import HEADING, LARGE, TITLE, WORD, KnownWord, Phrase, SuggestFile, SuggestInfo
+from lycosa.index.suggest_fold import folded, starts
+from lycosa.index.suggest_slips import slips, slips_between
+from lycosa.index.suggest_write import write
+from lycosa.store.exclusion import parse_rule
+from lycosa.store.purge import exclude
+from tests.index.corpus import FIRST_AT, Corpus, page
+
+SETTINGS = IndexSettings.model_validate({"heap": "15MiB"})
+INFO = SuggestInfo(1, 2, 3)
+
+
+def made(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> SuggestFile:
+    folder.mkdir(exist_ok=True)
+    return SuggestFile(write(folder, INFO, phrases, words))
+
+
+def of_texts(texts: list[str], language: str = "en", kind: int = TITLE) -> list[Phrase]:
+    return [Phrase(text, folded(text).strip(), language, float(len(texts) - place), kind, 1) for place, text in enumerate(texts)]
+
+
+def plainly(phrases: list[Phrase], start: str) -> set[str]:
+    """The phrases of which some word begins a text that begins so."""
+    return {phrase.text for phrase in phrases if any(phrase.folded[place:].startswith(start) for place in starts(phrase.folded))}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return Corpus(str(tmp_path / "workspace"))
+
+
+def current(corpus: Corpus) -> SuggestFile:
+    newest = sorted((Path(corpus.root) / "index").glob("0*"))[-1]
+    path = suggest_file.find(newest)
+    assert path is not None
+    return SuggestFile(path)
+
+
+def texts(file: SuggestFile, start: str, **more: object) -> list[str]:
+    return [phrase.text for phrase in file.begin_with(folded(start), 20, **more)]  # type: ignore[arg-type]
+
+
+def test_phrases_are_found_by_the_beginning_of_each_word(tmp_path: Path) -> None:
+    generator = random.Random(5)
+    vocabulary = re.split(" ", "event loop policy asyncio Ereignis Schleife événement boucle 事件 循环 이벤트 цикл घटना ໂປຣແກຣມ")
+    phrases = of_texts(sorted({" ".join(generator.choices(vocabulary, k=generator.randint(1, 5))) for _ in range(600)}))
+    file = made(tmp_path, phrases, [])
+    typed = ["e", "ev", "event", "event l", "loop", "evenement b", "policy event", "zz"]
+    for start in [*typed, "事", "循环", "이", "ци", "घ", "ໂປ", folded("이벹")]:
+        wanted = plainly(phrases, start)
+        found = file.begin_with(start, 24)
+        assert {phrase.text for phrase in found} <= wanted
+        assert len(found) == min(24, len(wanted)), start
+
+
+def test_the_best_of_a_beginning_that_very_many_have(tmp_path: Path) -> None:
+    phrases = of_texts([f"page {number:05d}" for number in range(3 * LARGE)])
+    file = made(tmp_path, phrases, [])
+    for start in ("p", "page", "page ", "page 0", "page 00", "0", "page 06143", "061"):
+        begun = plainly(phrases, start)
+        wanted = [phrase.text for phrase in phrases if phrase.text in begun][:10]
+        assert texts(file, start)[:10] == wanted, start
+
+
+def test_languages_and_words_lie_apart(tmp_path: Path) -> None:
+    phrases = [*of_texts(["Haus am See"], "de"), *of_texts(["House by the sea"], "en"), *of_texts(["house", "hours"], "en", WORD)]
+    file = made(tmp_path, phrases, [])
+    assert texts(file, "h", language="de") == ["Haus am See"]
+    assert set(texts(file, "ho", language="en")) == {"House by the sea", "house", "hours"}
+    assert texts(file, "ho", words=True) == ["house", "hours"]
+    assert texts(file, "h", language="xx") == []
+
+
+def distance(one: str, other: str) -> int:
+    """Damerau and Levenshtein's, by the book."""
+    table = {(row, 0): row for row in range(len(one) + 1)} | {(0, column): column for column in range(len(other) + 1)}
+    for row in range(1, len(one) + 1):
+        for column in range(1, len(other) + 1):
+            cost = one[row - 1] != other[column - 1]
+            best = min(table[row - 1, column] + 1, table[row, column - 1] + 1, table[row - 1, column - 1] + cost)
+            if row > 1 and column > 1 and one[row - 1] == other[column - 2] and one[row - 2] == other[column - 1]:
+                best = min(best, table[row - 2, column - 2] + 1)
+            table[row, column] = best
+    return table[len(one), len(other)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("abcd", max_size=9), st.text("abcd", max_size=9), st.integers(1, 3))
+def test_slips_are_counted_as_by_the_book(one: str, other: str, most: int) -> None:
+    assert slips(one, other, most) == min(distance(one, other), most + 1)
+
+
+def test_a_syllable_of_hangul_is_one_slip() -> None:
+    assert slips_between(folded("하드웨에서"), folded("하드웨어에서"), 1) == 1
+    assert slips_between(folded("설치프로그렘"), folded("설치프로그램"), 1) == 1
+
+
+LETTERS = st.text("abcdefßжшंнीहि한글", min_size=1, max_size=9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(LETTERS, min_size=1, max_size=60), LETTERS)
+def test_near_words_are_all_there_are(tmp_path_factory: pytest.TempPathFactory, words: set[str], wanted: str) -> None:
+    known = {folded(word): KnownWord(word, folded(word), "xx", 1) for word in sorted(words) if folded(word)}
+    file = made(tmp_path_factory.mktemp("near"), [], list(known.values()))
+    wanted = folded(wanted)
+    for most in (1, 2):
+        expected = {form for form in known if 0 < slips_between(wanted, form, most) <= most}
+        assert {word.folded for word in file.near(wanted, most, "xx")} == expected
+    for form in known:
+        assert file.known(form, "xx") is not None
+    assert (file.known(wanted, "xx") is not None) == (wanted in known)
+
+
+def test_a_damaged_file_says_so(tmp_path: Path) -> None:
+    path = write(tmp_path, INFO, of_texts(["a word"]), [])
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:8], whole[:40], b"XXXX" + whole[4:]):
+        path.write_bytes(damaged)
+        with pytest.raises(WorkspaceError, match="lycosa index --rebuild"):
+            SuggestFile(path)
+
+
+def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
+    night = page("The tarantula hunts at night.", title="Night hunters | Spiders", headings=["1.2. In the dark"])
+    corpus.commit((f"http://h{n}.test/", night) for n in range(4))
+    corpus.commit([("http://x.test/", page("Ein Satz.", title="Über Spinnen", language="de"))])
+    corpus.commit([("http://y.test/", page("Nope.", title="Not for indexes", may_index=False))])
+    with Indexer(corpus.root, SETTINGS) as indexer:
+        indexer.update()
+    file = current(corpus)
+    assert texts(file, "night")[0] == "Night hunters"
+    assert texts(file, "hunt")[0] == "Night hunters"
+    assert "Spiders" in texts(file, "spid")
+    assert texts(file, "in the") == ["In the dark"]
+    assert texts(file, "uber") == ["Über Spinnen"]
+    assert "tarantula" in texts(file, "taran", words=True)
+    assert texts(file, "not for") == []
+    known = file.known("tarantula", "en")
+    assert known is not None
+    assert known.pages == 4
+
+
+def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
+    corpus.commit(
+        [("http://secret.test/", page("Zanzibarium.", title="Zanzibarium")), ("http://open.test/", page("Open.", title="Openness"))]
+    )
+    indexer = Indexer(corpus.root, SETTINGS)
+    indexer.update()
+    assert texts(current(corpus), "zanz")
+    exclude(corpus.workspace, [parse_rule("domain:secret.test")])
+    indexer.update()
+    indexer.close()
+    assert texts(current(corpus), "open") == ["Openness"]
+    for path in (Path(corpus.root) / "index").rglob("suggestions-*"):
+        assert b"anzibarium" not in path.read_bytes()
+
+
+def test_pages_that_are_gone_are_not_suggested(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page")), ("http://b.test/", page("Beta.", title="Beta page"))])
+    corpus.commit(states=[("http://a.test/", "gone")])
+    with Indexer(corpus.root, SETTINGS) as indexer:
+        indexer.update()
+    assert texts(current(corpus), "page") == ["Beta page"]
+
+
+def test_it_is_made_again_when_it_has_rested(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suggest, "FRESH_PAGES", 0)
+    clock = ManualClock(FIRST_AT)
+    corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page"))])
+    indexer = Indexer(corpus.root, SETTINGS, clock)
+    indexer.update()
+    corpus.commit([("http://b.test/", page("Beta.", title="Beta page"))])
+    second = indexer.update()
+    assert texts(current(corpus), "page") == ["Alpha page"]  # carried over
+    assert indexer.update().generation == second.generation
+    clock.advance(suggest.REST_MS_A_PAGE)
+    assert indexer.update().generation == second.generation + 1
+    assert set(texts(current(corpus), "page")) == {"Alpha page", "Beta page"}
+    assert indexer.update().generation == second.generation + 1
+    indexer.close()
+
+
+def test_a_shard_suggests_its_own_pages(corpus: Corpus) -> None:
+    corpus.commit((f"http://h{n}.test/", page("Text.", title=f"Host {n}", headings=[f"Heading {n}"])) for n in range(12))
+    with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": 3})) as indexer:
+        indexer.update()
+    found = [SuggestFile(path) for path in (Path(corpus.root) / "index").rglob("suggestions-*")]
+    each = [{phrase.text for phrase in file.begin_with("host", 20) if phrase.kind == TITLE} for file in found]
+    assert len(each) == 3
+    assert set().union(*each) == {f"Host {n}" for n in range(12)}
+    assert sum(map(len, each)) == 12
+    assert all(phrase.kind == HEADING for file in found for phrase in file.begin_with("heading", 20))
+
+
+def test_a_file_of_an_earlier_version_is_passed_over_and_made_anew(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page"))])
+    with Indexer(corpus.root, SETTINGS) as indexer:
+        first = indexer.update()
+        made_now = suggest_file.find(sorted((Path(corpus.root) / "index").glob("0*"))[-1])
+        assert made_now is not None
+        made_now.rename(made_now.with_name("suggestions-2f00ba4bad5eed00"))
+        assert suggest_file.find(made_now.parent) is None
+        assert indexer.update().generation == first.generation + 1
+    assert texts(current(corpus), "alpha") == ["Alpha page"]
+
+
+SCRIPTS = "aAßéßzжЖйшंन하글がガ한ﬁİ…- \u0301"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(SCRIPTS, min_size=1, max_size=12), min_size=1, max_size=40, unique=True), st.integers(1, 10**6))
+def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, written: list[str], pages: int) -> None:
+    phrases = {form: Phrase(text, form, "xx", 0.3 * pages, HEADING, pages) for text in written if (form := folded(text).strip())}
+    words = {form: KnownWord(text * 4, form * 4, "xx", pages) for text, form in ((text, folded(text)) for text in written) if form}
+    file = made(tmp_path_factory.mktemp("read"), list(phrases.values()), list(words.values()))
+    for phrase in phrases.values():
+        for place in starts(phrase.folded)[:1]:
+            found = {each.text: each for each in file.begin_with(phrase.folded[place:], 40)}[phrase.text]
+            assert (found.folded, found.kind, found.pages) == (phrase.folded, HEADING, pages)
+            assert found.weight == pytest.approx(phrase.weight * (1.5 if place == 0 else 1.0), rel=0.001)
+    for word in words.values():
+        assert file.known(word.folded, "xx") == word

@@ -1,0 +1,147 @@
+"""Korean analysed by kiwipiepy: a query is read as the index that it is asked of was made, also while the setting changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.batch import rank_workspace
+from lycosa.app.translating import add_dictionary
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import UsageError
+from lycosa.index.indexer import Indexer, ShardIndexer
+from lycosa.index.shards import index_analysis, shards_of
+from lycosa.search.engine import Searcher, SearchRequest, SearchResults
+from lycosa.search.replica import Replica
+from lycosa.search.translated import Across
+from lycosa.text import analyze, korean
+from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
+from tests.index.corpus import Corpus, page
+from tests.search.shards import until
+from tests.search.test_federation import Service
+
+needs_kiwi = pytest.mark.skipif(not korean.installed(), reason="kiwipiepy is not installed: pip install 'lycosa[ko]'")
+
+HOSTS = [f"h{number}.test" for number in range(6)]
+TEXT = "운영체제를 설치하기 전에 하드디스크를 나눕니다. 사용자가 만든 파일시스템의 목록입니다."
+
+
+def settings(kind: str, shards: int = 1) -> IndexSettings:
+    return IndexSettings.model_validate({"heap": "15MiB", "korean": kind, "shards": shards})
+
+
+def update(corpus: Corpus, kind: str, shards: int = 1) -> str:
+    with Indexer(corpus.root, settings(kind, shards)) as indexer:
+        return indexer.update().rebuilt
+
+
+def asked(root: str, text: str, across: Across | None = None) -> SearchResults:
+    return Searcher(root).search(SearchRequest(text, 100, per_host=0, folded=False, across=across))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    pages = {f"http://{host}/": page(f"{TEXT} {number} 쪽", title="설치 안내", language="ko") for number, host in enumerate(HOSTS)}
+    corpus.commit([*pages.items(), ("http://en.test/", page("The file system of an operating system.", language="en"))])
+    return corpus
+
+
+@needs_kiwi
+def test_a_changed_setting_makes_the_index_anew_and_queries_follow(corpus: Corpus) -> None:
+    update(corpus, BIGRAMS)
+    before = Searcher(corpus.root)
+    assert before.search(SearchRequest("만들다")).total == 0  # another form of the verb
+    assert "another version" in update(corpus, KIWI)
+    assert update(corpus, KIWI) == ""
+    assert before.search(SearchRequest("파일시스템을")).total == len(HOSTS)  # the generation before, as it was made
+    assert before.reload()
+    for query in ("만들다", "파일시스템을", "파일", "나누다", '"운영체제 설치"', "file system", "title:안내"):
+        assert before.search(SearchRequest(query, language=None)).total >= (1 if query.isascii() else len(HOSTS)), query
+    hit = before.search(SearchRequest("파일시스템을")).hits[0]
+    assert "".join(text for text, marked in hit.snippet if marked) == "파일시스템의"
+    assert "another version" in update(corpus, BIGRAMS)
+    assert before.reload()
+    assert before.search(SearchRequest("만들다")).total == 0
+
+
+@needs_kiwi
+def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) -> None:
+    update(corpus, BIGRAMS, 2)
+    shard = shards_of(2)[0]
+    indexer = ShardIndexer(corpus.root, shard, settings(KIWI, 2))
+    assert "another version" in indexer.update().rebuilt
+    indexer.close()
+    path = tmp_path / "en-ko.tsv"
+    path.write_text("operating system\t운영체제\ninstallation\t설치\n", encoding="utf-8")
+    add_dictionary(corpus.root, path)
+    assert asked(corpus.root, "파일시스템을").total == len(HOSTS)
+    assert 0 < asked(corpus.root, "만들다").total < len(HOSTS)  # where verbs have stems
+    hits = asked(corpus.root, "operating system", Across(("ko",), "en")).hits
+    assert {hit.host for hit in hits} == {*HOSTS, "en.test"}
+    assert len(hits) == len(HOSTS) + 1
+    replicas = [Replica(corpus.root, each) for each in shards_of(2)]
+    assert sum(replica.describe().documents for replica in replicas) == len(HOSTS) + 1
+
+
+@needs_kiwi
+def test_replicas_read_a_query_as_their_shard_was_made(corpus: Corpus) -> None:
+    update(corpus, KIWI, 2)
+    service = Service(corpus.root, 1)
+    try:
+        until(lambda: not service.search("만들다").missing_shards)  # a replica loads kiwipiepy before it answers
+        assert service.search("만들다").total == len(HOSTS)
+        assert service.search("파일시스템을").total == len(HOSTS)
+    finally:
+        service.close()
+
+
+@needs_kiwi
+@pytest.mark.parametrize("kind", [BIGRAMS, KIWI])
+def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: str) -> None:
+    """What the crawl taught while the index was made one way is asked after it was made the other way."""
+    corpus = Corpus(str(tmp_path / "workspace"))
+    words = {
+        "apple": "사과",
+        "river": "강물",
+        "house": "주택",
+        "teacher": "선생님",
+        "market": "시장",
+        "window": "창문",
+        "bridge": "다리",
+        "garden": "정원",
+    }
+    names = list(words)
+    pages = []
+    for number in range(60):
+        picked = [names[(number * step + step) % len(names)] for step in (1, 3, 5, 7)]
+        english = "\n".join(f"The {one} is near number {number} {place}." for place, one in enumerate(picked))
+        hangul = "\n".join(f"{words[one]}은 번호 {number} {place} 가까이에 있습니다." for place, one in enumerate(picked))
+        pages += [(f"http://a.test/en/{number}", page(english, language="en")), (f"http://a.test/ko/{number}", page(hangul, language="ko"))]
+    corpus.commit(pages)
+    update(corpus, kind)
+    assert index_analysis(corpus.root) == Analysis((kind,))
+    assert rank_workspace(corpus.root).translations == 1
+    other = KIWI if kind == BIGRAMS else BIGRAMS
+    for now in (kind, other):
+        update(corpus, now)
+        results = asked(corpus.root, "bridge", Across(("ko",), "en"))
+        assert not [note for note in results.notes if "table" in note]
+        assert {hit.language for hit in results.hits} == {"en", "ko"}, now
+        back = asked(corpus.root, "다리", Across(("en",), "ko"))
+        assert {hit.language for hit in back.hits} == {"en", "ko"}, now
+
+
+@needs_kiwi
+def test_an_index_that_needs_what_is_not_installed_says_so(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    update(corpus, KIWI)
+    monkeypatch.setattr(korean, "find_spec", lambda name: None)
+    monkeypatch.setattr(analyze, "_by_morphemes", analyze._by_morphemes.__wrapped__)
+    results = asked(corpus.root, "파일시스템을 만들다")
+    assert any("lycosa[ko]" in note for note in results.notes)
+    plain = asked(corpus.root, "file system")
+    assert plain.total == 1
+    assert not plain.notes
+    with pytest.raises(UsageError, match=r"lycosa\[ko\]"):
+        Indexer(corpus.root, settings(KIWI))

@@ -1,0 +1,149 @@
+"""Several workspaces searched together: as one index of all of them would answer."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine import Searcher
+from lycosa.search.many import Many
+from lycosa.search.many_side import LocalSide
+from lycosa.search.results import SearchRequest, SearchResults
+from lycosa.search.translated import Across
+from tests.index.corpus import Corpus, page
+from tests.search.shards import made_pages, queries, settings
+
+
+@dataclass(slots=True, frozen=True)
+class Halves:
+    """The same pages in one workspace and in two; `SHARED` pages of the second are in both."""
+
+    whole: str
+    first: str
+    second: str
+
+
+SHARED = 30
+
+
+def halves(folder: Path) -> Halves:
+    """By the pages' own order: every second page of a host is elsewhere."""
+    pages = made_pages()
+    parts = {"whole": pages, "first": pages[::2] + pages[1 : 2 * SHARED : 2], "second": pages[1::2]}
+    for name, listed in parts.items():
+        corpus = Corpus(str(folder / name), partitions=16)
+        corpus.commit(listed)
+        with Indexer(corpus.root, settings(1)) as indexer:
+            indexer.update()
+    return Halves(*(str(folder / name) for name in ("whole", "first", "second")))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Halves:
+    return halves(tmp_path_factory.mktemp("halves"))
+
+
+@pytest.fixture(scope="module")
+def many(made: Halves) -> Iterator[Many]:
+    found = Many([LocalSide(name, Searcher(root)) for name, root in (("first", made.first), ("second", made.second))])
+    yield found
+    found.close()
+
+
+def urls(results: SearchResults) -> list[str]:
+    return [hit.url for hit in results.hits]
+
+
+def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
+    """How many of the first ten of one index are among those of many (what counts as much as its tenth is equal to it), and of how many."""
+    if not one.hits:
+        return 0, 0
+    best = set(urls(one)[:10])
+    tenth = round(one.hits[min(9, len(one.hits) - 1)].score, 3)
+    return sum(hit.url in best or round(hit.score, 3) == tenth for hit in together.hits[:10]), len(best)
+
+
+def test_two_workspaces_answer_as_one(made: Halves, many: Many) -> None:
+    searcher, agreed, places = Searcher(made.whole), 0, 0
+    for query in queries():
+        request = SearchRequest(query)
+        one, together = searcher.search(request), many.search(request)
+        same, of = agreement(one, together)
+        agreed, places = agreed + same, places + of
+        assert together.notes == one.notes
+        assert len(set(urls(together))) == len(together.hits)
+    assert places > 250
+    assert agreed >= 0.95 * places
+
+
+def test_each_hit_says_where_it_is_from(many: Many, made: Halves) -> None:
+    hits = many.search(SearchRequest("web", 40)).hits
+    assert Counter(hit.source for hit in hits).keys() == {"first", "second"}
+    for hit in hits:
+        assert Searcher(made.first if hit.source == "first" else made.second).holds(hit.url)
+
+
+def test_a_page_that_both_have_is_shown_once(many: Many, made: Halves) -> None:
+    shared = [url for url, _ in made_pages()[1 : 2 * SHARED : 2]]
+    assert all(Searcher(root).holds(url) for root in (made.first, made.second) for url in shared[:3])
+    found = list(
+        itertools.chain.from_iterable(urls(many.search(SearchRequest("site:host0.test", 10, offset))) for offset in range(0, 60, 10))
+    )
+    assert len(found) == len(set(found)) == 30
+    assert set(shared) & set(found)
+    whole = Searcher(made.whole).search(SearchRequest("site:host0.test"))
+    assert many.search(SearchRequest("site:host0.test")).total == whole.total
+
+
+def test_the_same_page_of_two_days_is_one_page(tmp_path: Path) -> None:
+    """With other texts, and so of no group of copies."""
+    for name, text in (("a", "An older spider text."), ("b", "A newer spider text, quite another one.")):
+        corpus = Corpus(str(tmp_path / name))
+        corpus.commit([("http://x.test/page", page(text, language="en"))])
+        with Indexer(corpus.root, settings(1)) as indexer:
+            indexer.update()
+    both = Many([LocalSide(name, Searcher(str(tmp_path / name))) for name in ("a", "b")])
+    results = both.search(SearchRequest("spider"))
+    assert (results.total, len(results.hits)) == (1, 1)
+    both.close()
+
+
+def test_facets_and_dates(many: Many, made: Halves) -> None:
+    request = SearchRequest("silk thread", facets=("language", "host"))
+    one, together = Searcher(made.whole).search(request), many.search(request)
+    assert together.facets["language"].keys() == one.facets["language"].keys()
+    assert sum(together.facets["language"].values()) >= sum(one.facets["language"].values())
+    dated = many.search(SearchRequest("spider sort:date", 20)).hits
+    times = [hit.published_at if hit.published_at is not None else hit.fetched_at for hit in dated]
+    assert times == sorted(times, reverse=True)
+
+
+def test_pages_of_results_come_from_one_order(many: Many) -> None:
+    total = many.search(SearchRequest("web")).total
+    by_seven = list(itertools.chain.from_iterable(urls(many.search(SearchRequest("web", 7, offset))) for offset in range(0, total, 7)))
+    assert by_seven == urls(many.search(SearchRequest("web", total)))
+    assert len(by_seven) == total
+
+
+def test_across_languages_lists_are_joined(many: Many, made: Halves) -> None:
+    results = many.search(SearchRequest("web", 20, across=Across(("en", "de"))))
+    assert {hit.source for hit in results.hits} == {"first", "second"}
+    assert results.hits[0].score == max(hit.score for hit in results.hits)
+    assert len(set(urls(results))) == len(results.hits) == 20
+
+
+def test_nothing_and_half_of_nothing(tmp_path: Path, made: Halves) -> None:
+    Corpus(str(tmp_path / "empty"))
+    both = Many([LocalSide("empty", Searcher(str(tmp_path / "empty"))), LocalSide("first", Searcher(made.first))])
+    assert both.search(SearchRequest("web")).total > 0
+    assert both.search(SearchRequest("")).notes == ["the query is empty"]
+    both.close()
+    alone = Many([LocalSide("empty", Searcher(str(tmp_path / "empty")))])
+    assert alone.search(SearchRequest("web")).notes == ["nothing is indexed yet"]
+    alone.close()

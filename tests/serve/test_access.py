@@ -1,0 +1,254 @@
+"""Who may write: tokens, sessions, CSRF, rates. A small application with one route that changes something stands in for those that do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI
+
+from lycosa.app.tokens import OWNER, PREFIX, Tokens
+from lycosa.core.config import ServeSettings
+from lycosa.core.errors import UsageError
+from lycosa.serve.access import COOKIE, GUESSES_A_MINUTE, Access
+from lycosa.serve.app import create_app
+from lycosa.serve.login import own_path
+from lycosa.serve.rates import Rates, is_loopback, network_of
+from lycosa.store.owner import own
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+from tests.serve.client import Client
+
+LIMITS = ServeSettings(rate=2, writes=3)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    Workspace.create(str(tmp_path / "w"))
+    return str(tmp_path / "w")
+
+
+@pytest.fixture
+def tokens(root: str) -> Tokens:
+    return Tokens(open_storage(root))
+
+
+@pytest.fixture
+def client(root: str) -> Client:
+    app = create_app(root, dict, limits=LIMITS)
+    writes = Access(Tokens(open_storage(root)), LIMITS.writes)
+
+    @app.post("/api/v1/thing")
+    def change(name: str = Depends(writes.writer)) -> dict[str, str]:
+        return {"by": name}
+
+    _sharing_sessions(app, writes)
+    return Client(app)
+
+
+def _sharing_sessions(app: FastAPI, access: Access) -> None:
+    @app.post("/enter")
+    def enter(token: str) -> dict[str, str | None]:
+        return {"cookie": access.open(token, "127.0.0.1")}
+
+
+def write(client: Client, **headers: str) -> httpx.Response:
+    return client.request("POST", "/api/v1/thing", headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def test_a_token_is_shown_once_and_kept_as_a_digest(root: str, tokens: Tokens) -> None:
+    token = tokens.add("ada")
+    assert token.startswith(PREFIX)
+    assert len(token) >= len(PREFIX) + 43
+    file = Path(root) / "run" / "tokens" / "ada.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert token not in file.read_text()
+    assert token.removeprefix(PREFIX) not in file.read_text()
+    assert tokens.holder(token) == "ada"
+    assert tokens.holder(token[:-1] + "!") is None
+    assert tokens.holder("") is None
+    assert tokens.holder("\ud800") is None
+
+
+def test_names(tokens: Tokens) -> None:
+    tokens.add("ada")
+    for name in ("ada", "", "Ada", "../x", "a/b", "a" * 65, ".hidden"):
+        with pytest.raises(UsageError):
+            tokens.add(name)
+    with pytest.raises(UsageError, match="no token 'bob'"):
+        tokens.remove("bob")
+
+
+def test_a_file_of_another_form_opens_nothing(root: str, tokens: Tokens) -> None:
+    token = tokens.add("ada")
+    folder = Path(root) / "run" / "tokens"
+    for name, content in (("a.json", "{"), ("b.json", "[]"), ("c.json", json.dumps({"sha256": "é", "created_at": ""})), ("d", "")):
+        (folder / name).write_text(content)
+    assert tokens.holder(token) == "ada"
+    assert tokens.holder("é") is None
+
+
+def test_commands_on_this_machine_come_with_the_owner_s(root: str, tokens: Tokens) -> None:
+    storage = open_storage(root)
+    with own(storage, "test") as owner:
+        assert tokens.holder("") is None  # an owner without an API has an empty one
+        owner.publish("http://127.0.0.1:1", "secret")
+        assert tokens.holder("secret") == OWNER
+    assert tokens.holder("secret") is None
+
+
+def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens: Tokens) -> None:
+    token = tokens.add("ada")
+    refused = write(client)
+    assert refused.status_code == 401
+    assert refused.headers["www-authenticate"] == "Bearer"
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert "lycosa token add" in refused.json()["title"]
+    assert write(client, authorization=f"Bearer {token}").json() == {"by": "ada"}
+    assert write(client, authorization=f"bearer {token}").json() == {"by": "ada"}
+    assert write(client, authorization=f"Bearer {token}x").status_code == 401
+    assert write(client, authorization=f"Basic {token}").status_code == 401
+
+
+def test_a_revoked_token_is_worth_nothing(client: Client, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lycosa.app.tokens._KEPT_MS", 0)
+    token = tokens.add("ada")
+    cookie = client.request("POST", "/enter", {"token": token}).json()["cookie"]
+    csrf = Access(tokens)  # another process's key: its sessions are not ours
+    assert csrf.open(token, "a") != cookie
+    assert write(client, authorization=f"Bearer {token}").status_code == 200
+    tokens.remove("ada")
+    assert write(client, authorization=f"Bearer {token}").status_code == 401
+    assert write(client, cookie=f"{COOKIE}={cookie}").status_code == 401
+    tokens.add("ada")
+    assert write(client, cookie=f"{COOKIE}={cookie}").status_code == 401, "a new token of that name opened the old one's session"
+
+
+def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
+    token = tokens.add("ada")
+    client = Client(create_app(root, dict))
+    form = "application/x-www-form-urlencoded"
+    came = client.send("POST", "/login", f"token={token}&next=%2F%3Fq%3Dspider", {"content-type": form})
+    assert came.status_code == 303
+    assert came.headers["location"] == "/?q=spider"
+    said = came.headers["set-cookie"]
+    assert "HttpOnly" in said
+    assert "SameSite=strict" in said
+    assert token not in said
+    cookie = said.partition(";")[0]
+    page = client.get("/login", headers={"cookie": cookie})
+    assert "You are in as ada" in page.text
+    found = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
+    assert found
+    without = client.send("POST", "/logout", "", {"content-type": form, "cookie": cookie})
+    assert without.status_code == 403
+    foreign = client.send("POST", "/logout", f"csrf={found[1]}", {"content-type": form, "cookie": cookie, "sec-fetch-site": "cross-site"})
+    assert foreign.status_code == 403
+    left = client.send("POST", "/logout", f"csrf={found[1]}", {"content-type": form, "cookie": cookie, "sec-fetch-site": "same-origin"})
+    assert left.status_code == 303
+    assert f'{COOKIE}=""' in left.headers["set-cookie"]
+
+
+def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
+    cookie = client.request("POST", "/enter", {"token": tokens.add("ada")}).json()["cookie"]
+    until, name, signature = cookie.split(".")
+    signed = f"{name}.{signature}"
+    for forged in (f"{int(until) + 1}.{signed}", f"{until}.bob.{signature}", f"1.{signed}", "..", "", "%C3%A9.a.b", f"{'9' * 40}.a.b"):
+        assert write(client, cookie=f"{COOKIE}={forged}").status_code == 401
+
+
+def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
+    token = tokens.add("ada")
+    codes = [write(client, authorization="Bearer guess").status_code for _ in range(GUESSES_A_MINUTE + 3)]
+    assert codes == [401] * GUESSES_A_MINUTE + [429] * 3
+    blocked = write(client, authorization=f"Bearer {token}")
+    assert blocked.status_code == 429
+    assert int(blocked.headers["retry-after"]) >= 1
+
+
+def test_one_token_writes_so_often_and_no_more(client: Client, tokens: Tokens) -> None:
+    token = tokens.add("ada")
+    codes = [write(client, authorization=f"Bearer {token}").status_code for _ in range(5)]
+    assert codes == [200, 200, 200, 429, 429]
+
+
+def test_readers_elsewhere_are_held_to_their_rate(client: Client) -> None:
+    far = [client.request("GET", "/healthz", address="203.0.113.9").status_code for _ in range(60)]
+    assert far[:8] == [200] * 8
+    assert 429 in far
+    household = [client.request("GET", "/healthz", address=f"2001:db8::{n}").status_code for n in range(1, 61)]
+    assert household[:8] == [200] * 8
+    assert 429 in household
+    assert all(client.request("GET", "/healthz").status_code == 200 for _ in range(20))
+
+
+def test_buckets() -> None:
+    now = [0.0]
+    rates = Rates(0.5, 2, lambda: now[0])
+    assert [rates.take("a") for _ in range(3)] == [0, 0, 2]
+    assert rates.take("b") == 0
+    now[0] = 1.0
+    assert rates.take("a") == 1
+    now[0] = 2.0
+    assert (rates.wait("a"), rates.take("a"), rates.take("a")) == (0, 0, 2)
+    free = Rates(0, 0)
+    assert all(free.take("a") == 0 for _ in range(9))
+
+
+def test_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lycosa.serve.rates.MOST_KEPT", 3)
+    rates = Rates(1, 1, lambda: 0.0)
+    for who in "abcd":
+        assert rates.take(who) == 0
+    assert rates.take("d") == 1
+    assert rates.take("a") == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("fe80::1%eth0", "fe80::"),
+        ("::1", "::1"),
+        ("odd", "odd"),
+    ],
+)
+def test_networks(address: str, network: str) -> None:
+    assert network_of(address) == network
+    assert is_loopback(address) == (address == "::1")
+
+
+@pytest.mark.parametrize("given", ["//evil.example", "/\\evil.example", "https://evil.example", "", "evil", "/a\nb", "/" + "a" * 3000])
+def test_after_the_login_we_stay_here(given: str) -> None:
+    assert own_path(given) == "/"
+
+
+def test_token_command(root: str, tokens: Tokens) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "lycosa.cli.main", "-w", root, "token", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ,
+        )
+
+    added = run("add", "ada")
+    assert added.returncode == 0
+    assert tokens.holder(added.stdout.strip()) == "ada"
+    assert "cannot be shown again" in added.stderr
+    assert run("add", "ada").returncode == 2
+    listed = json.loads(run("list", "--json").stdout)
+    assert [each["name"] for each in listed] == ["ada"]
+    assert "sha256" not in listed[0]
+    assert run("remove", "ada").returncode == 0
+    assert run("remove", "ada").returncode == 2

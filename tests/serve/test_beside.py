@@ -1,0 +1,114 @@
+"""`lycosa run --serve`: the pages beside a crawl that goes on, in a process that may die."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import psutil
+
+from lycosa.app.tokens import Tokens
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+from tests.app.daemons import QUICK, RUN, collection, site
+
+LIMIT_S = 90.0
+
+
+def until(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_pages_beside_a_crawl(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    errors = tmp_path / "stderr"
+    with site(tmp_path / "site", "127.0.6.42", 3) as server:
+        (workspace / "lycosa.toml").write_text(QUICK + collection("one", f"http://127.0.6.42:{server.port}/"))
+        with errors.open("wb") as said:
+            process = subprocess.Popen([*RUN, "-w", str(workspace), "run", "--serve", "--port", "0"], stderr=said)
+        try:
+            until(lambda: "The search page is at" in errors.read_text())
+            found = re.search(r"at (http://127\.0\.0\.1:\d+/)", errors.read_text())
+            assert found
+
+            def ask(path: str) -> bytes:
+                with urllib.request.urlopen(found[1] + path, timeout=30) as answer:
+                    content: bytes = answer.read()
+                return content
+
+            def hits() -> int:
+                try:
+                    return int(json.loads(ask("api/v1/search?q=dormouse"))["total"])
+                except OSError:
+                    return 0
+
+            until(lambda: hits() >= 1)
+            assert b"in the queue" in ask("crawl")
+            pages = next(child for child in psutil.Process(process.pid).children() if _listens(child))
+            os.kill(pages.pid, signal.SIGKILL)
+            until(lambda: "the pages died: killed by signal 9" in errors.read_text())
+            until(lambda: errors.read_text().count("The search page is at") == 2)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, errors.read_text()
+            assert "stopped: everything that was fetched is committed" in errors.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _listens(process: psutil.Process) -> bool:
+    return any(each.status == psutil.CONN_LISTEN for each in process.net_connections("tcp"))
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    with site(tmp_path / "site", "127.0.6.43", 1) as server:
+        (workspace / "lycosa.toml").write_text(QUICK + collection("one", f"http://127.0.6.43:{server.port}/"))
+        words = ["run", "--serve", "--host", "127.0.6.43", "--port", str(server.port)]
+        done = subprocess.run([*RUN, "-w", str(workspace), *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 1
+    assert "cannot listen on 127.0.6.43" in done.stderr
+    assert not (workspace / "log").exists()
+    wrong = subprocess.run([*RUN, "-w", str(workspace), "run", "--port", "1"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert wrong.returncode == 2
+
+
+def test_several_processes_serve_as_one(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    Workspace.create(str(root))
+    token = Tokens(open_storage(str(root))).add("ada")
+    command = [*RUN, "-w", str(root), "serve", "--port", "0", "--processes", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+            assert found
+
+            def listening() -> list[psutil.Process]:
+                return [child for child in psutil.Process(process.pid).children() if _listens(child)]
+
+            until(lambda: len(listening()) == 2)
+            came = httpx.post(f"{found[0]}/login", data={"token": token}, timeout=60)
+            cookie = came.headers["set-cookie"].partition(";")[0]
+            answers = [httpx.get(f"{found[0]}/login", headers={"cookie": cookie}, timeout=60).text for _ in range(24)]
+            assert all("You are in as ada" in answer for answer in answers), "a session is good at every process"
+            taken = [*command[:-4], "--port", found[0].rpartition(":")[2], "--processes", "2"]
+            again = subprocess.run(taken, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            assert again.returncode == 1
+            assert "cannot listen" in again.stderr
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0

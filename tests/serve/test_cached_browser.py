@@ -1,0 +1,155 @@
+"""A hostile page in the archive, shown in a real browser: it runs nothing and asks nobody but us."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote
+
+import pytest
+
+from lycosa.store.workspace import Workspace
+from tests.search.shards import until
+from tests.search.test_versions import HTML, URL, Taken, archive
+from tests.serve.browser import Browser
+from tests.serve.conftest import serving
+from tests.serve.test_cached import BASE, HOSTILE
+
+VENOM = f"{BASE}venom"
+FRAMES = "document.querySelector('iframe')"
+PICTURE = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==")
+
+
+class Listener:
+    """Where a hostile page wants its requests to go. `asked`: paths; `page` is the page itself, which it serves at `/hostile`."""
+
+    def __init__(self, port: int) -> None:
+        self.asked: list[str] = []
+        self.connections = 0
+        self.address = f"127.0.0.1:{port}"
+        self.page = HOSTILE.replace("127.0.2.9", self.address).encode()
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[Listener]:
+    class Handler(BaseHTTPRequestHandler):
+        def setup(self) -> None:
+            super().setup()
+            found.connections += 1
+
+        def do_GET(self) -> None:
+            found.asked.append(self.path)
+            body = found.page.replace(b"alert(1)", b"0") if self.path == "/hostile" else b""  # a dialogue would hold the browser up
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found = Listener(server.server_address[1])
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
+        thread.start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, listener: Listener) -> Iterator[str]:
+    """The real server over a workspace with a hostile page."""
+    workspace = Workspace.create(str(tmp_path_factory.mktemp("venom") / "w"), partitions=4)
+    archive(
+        workspace,
+        [
+            Taken(URL, 0, HTML.format("Second block.").encode()),
+            Taken(URL, 2, HTML.format("Another block.").encode()),
+            Taken(VENOM, 0, listener.page),
+            Taken(f"{BASE}picture", 0, PICTURE, head="Content-Type: text/html"),
+            Taken(f"{BASE}svg", 0, b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>", head="Content-Type: image/svg+xml"),
+        ],
+    )
+    with serving(workspace.root) as served:
+        yield served
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Browser:
+    chromium.look(1280, 900)
+    chromium.asked.clear()
+    chromium.errors.clear()
+    return chromium
+
+
+def test_a_hostile_page_runs_nothing_and_asks_nobody(page: Browser, address: str, listener: Listener) -> None:
+    listener.asked.clear()
+    listener.connections = 0
+    page.open(f"{address}cached?url={quote(VENOM, safe='')}")
+    assert page.evaluate("document.title").startswith("Copy of")
+    assert page.evaluate(f"{FRAMES}.contentDocument") is None  # an origin of its own
+    assert any("/cached/raw?" in url for url in page.asked)
+    page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")  # without our frame
+    assert page.evaluate("document.title") == ""
+    assert page.evaluate("self.origin") == "null"
+    assert page.evaluate("document.body.innerText").startswith("Deadly text.")
+    assert page.evaluate("getComputedStyle(document.querySelector('p')).color") == "rgb(0, 128, 0)"  # its own style is there
+    page.open(f"{address}healthz")  # by now what was asked for would have come
+    assert (listener.asked, listener.connections) == ([], 0)
+
+
+def test_the_policy_holds_even_where_the_cleaning_failed(page: Browser, address: str) -> None:
+    """What is put into the document by force is stopped by the policy that came with it."""
+    page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")
+    page.asked.clear()
+    page.errors.clear()
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"/static/icon.svg\"><form action=\"/\"><button>x</button></form>');"
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'document.title = \"owned\"'}));"
+        "document.forms[0].requestSubmit()"
+    )
+    assert page.evaluate("document.title") == ""
+    assert any("script" in text for text in page.errors)
+    assert any("icon.svg" in text for text in page.errors)
+
+
+def test_a_link_in_the_copy_leads_out_of_the_frame(page: Browser, address: str) -> None:
+    page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")
+    assert page.evaluate("[...document.querySelectorAll('a[href]')].map(link => link.target)") == ["_top", "_top", ""]
+
+
+def test_a_picture_is_a_picture_and_a_drawing_is_text(page: Browser, address: str) -> None:
+    page.open(f"{address}cached?url={quote(f'{BASE}picture', safe='')}")
+    assert page.evaluate("document.querySelector('main img').naturalWidth") == 1
+    page.open(f"{address}cached/raw?url={quote(f'{BASE}svg', safe='')}")
+    assert page.evaluate("document.contentType") == "text/plain"
+
+
+def test_versions_are_compared_by_choosing_two(page: Browser, address: str) -> None:
+    page.open(f"{address}versions?url={quote(URL, safe='')}")
+    page.does("document.querySelector('main form button').click()")
+    assert page.evaluate("[...document.querySelectorAll('del, ins')].map(part => part.innerText)") == ["Second block.", "Another block."]
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("width", [320])
+@pytest.mark.parametrize("path", ["cached?url=a.example/venom", "cached?url=a.example/venom&text=1", "versions?url=a.example/page"])
+def test_fits_the_window(page: Browser, address: str, path: str, width: int) -> None:
+    page.look(width, 800)
+    page.open(f"{address}{path}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_same_page_unprotected_does_its_worst(page: Browser, listener: Listener) -> None:
+    """That the first test can fail: as the site serves it, the page asks for all kinds of things."""
+    listener.asked.clear()
+    page.evaluate(f"location.href = 'http://{listener.address}/hostile'")
+    until(lambda: {"/script", "/style", "/pixel", "/frame", "/refresh"} <= set(listener.asked))

@@ -1,0 +1,187 @@
+"""The crawl's pages and the API that changes a crawl, over a workspace that was really crawled."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.history import STEPS_MS, visits_over_time
+from lycosa.app.pausing import paused
+from lycosa.app.status import workspace_status
+from lycosa.app.tokens import Tokens
+from lycosa.serve.access import COOKIE
+from lycosa.serve.app import create_app
+from lycosa.serve.kept import Kept
+from lycosa.store.live import LiveTables
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+from tests.serve.client import Client
+from tests.serve.pages import Document
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture(scope="module")
+def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A copy of the workspace that may be changed."""
+    root = tmp_path_factory.mktemp("changed") / "w"
+    shutil.copytree(workspace, root)
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def token(copy: str) -> str:
+    return Tokens(open_storage(copy)).add("ada")
+
+
+@pytest.fixture(scope="module")
+def writer(copy: str) -> Client:
+    return Client(create_app(copy, lambda: workspace_status(copy)))
+
+
+def come_in(client: Client, token: str) -> tuple[dict[str, str], str]:
+    """The headers of somebody who came in, and the CSRF text."""
+    came = client.send("POST", "/login", f"token={token}", FORM)
+    headers = {"cookie": came.headers["set-cookie"].partition(";")[0]}
+    found = re.search(r'name="csrf" value="([0-9a-f]{64})"', client.get("/login", headers=headers).text)
+    assert found
+    return headers, found[1]
+
+
+def hosts_of(root: str) -> list[str]:
+    return sorted(LiveTables(Workspace.open(root)).scan("hosts").collect()["host"].to_list())
+
+
+def test_the_overview_says_what_the_tables_say(client: Client, workspace: str) -> None:
+    status = workspace_status(workspace)
+    answer = client.get("/crawl")
+    page = Document(answer.text)
+    assert answer.status_code == 200
+    assert f"{status['visits']:,}" in page.text("dd")
+    assert page.text("h2")[:3] == ["Now", "Over time", "Collections"]
+    assert {host["host"] for host in status["hosts"]["largest"]} <= set(page.text("a"))  # type: ignore[index]
+    assert "Nobody crawls here now" in answer.text
+    assert page.all("form")
+    assert "/crawl/add" not in answer.text, "a form that only those with a token may send"
+
+
+def test_the_picture_adds_up(workspace: str) -> None:
+    history = visits_over_time(workspace)
+    visits = LiveTables(Workspace.open(workspace)).scan("visits").collect()
+    assert sum(bucket.visits for bucket in history.buckets) == visits.height
+    assert (
+        sum(bucket.errors for bucket in history.buckets) == visits.filter((visits["http_status"] >= 400) | (visits["error"] != "")).height
+    )
+    assert history.step_ms in STEPS_MS
+    few = visits_over_time(workspace, most=2)
+    assert len(few.buckets) <= 2
+    host = visits["host"][0]
+    assert sum(bucket.visits for bucket in visits_over_time(workspace, host=host).buckets) == visits.filter(visits["host"] == host).height
+
+
+def test_an_empty_workspace_says_what_to_do(empty_workspace: str) -> None:
+    page = Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace))).get("/crawl").text
+    assert "Nothing was fetched yet" in page
+    assert "lycosa run" in page
+
+
+def test_hosts_one_by_one(client: Client, workspace: str) -> None:
+    names = [name for name in hosts_of(workspace) if name]
+    page = Document(client.get("/crawl/hosts").text)
+    assert set(names) <= set(page.text("a"))
+    assert [name for name in Document(client.get("/crawl/hosts", {"like": "127.0.2.1"}).text).text("a") if name in names] == [
+        name for name in sorted(names) if "127.0.2.1" in name
+    ]
+    shown = client.get("/crawl/host", {"name": names[0]})
+    assert shown.status_code == 200
+    assert Document(shown.text).text("h1") == [names[0]]
+    assert client.get("/crawl/host", {"name": "nowhere.example"}).status_code == 404
+    listed = client.get("/api/v1/hosts", {"n": 2}).json()
+    assert listed["total"] == len(names)
+    assert len(listed["hosts"]) == 2
+
+
+def test_a_url_is_explained(client: Client, workspace: str) -> None:
+    url = LiveTables(Workspace.open(workspace)).scan("pages").collect()["url"][0]
+    page = client.get("/crawl/explain", {"url": url})
+    assert "State and schedule" in page.text
+    assert url in Document(page.text).text("bdi")
+    assert client.get("/api/v1/explain", {"url": url}).json()["url"] == url
+    assert client.get("/crawl/explain", {"url": "<b>"}).status_code in (200, 400)
+    assert client.get("/api/v1/explain", {"url": "http://[bad"}).status_code == 400
+    assert client.get("/crawl/explain").status_code == 200
+
+
+def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, token: str) -> None:
+    seed = LiveTables(Workspace.open(copy)).scan("pages").collect()["url"][0]
+    body = f'{{"urls": ["{seed}?new=1"]}}'
+    json = {"content-type": "application/json"}
+    assert writer.send("POST", "/api/v1/urls", body, json).status_code == 401
+    inside = {**json, "authorization": f"Bearer {token}"}
+    taken = writer.send("POST", "/api/v1/urls", body, inside)
+    assert taken.status_code == 202
+    assert taken.json()["urls"] == [f"{seed}?new=1"]
+    assert len(list((Path(copy) / "inbox").iterdir())) == 1
+    outside = writer.send("POST", "/api/v1/urls", '{"urls": ["http://169.254.169.254/latest/meta-data"]}', inside)
+    assert (outside.status_code, outside.headers["content-type"]) == (400, "application/problem+json")
+    assert writer.send("POST", "/api/v1/urls", '{"urls": []}', inside).status_code == 422
+    assert len(list((Path(copy) / "inbox").iterdir())) == 1
+    headers, csrf = come_in(writer, token)
+    assert "/crawl/add" in writer.get("/crawl", headers=headers).text
+    assert writer.send("POST", "/crawl/add", f"urls={seed}", {**FORM, **headers}).status_code == 403
+    added = writer.send("POST", "/crawl/add", f"urls={seed}?a%0A%0A{seed}?b&csrf={csrf}", {**FORM, **headers})
+    assert (added.status_code, added.headers["location"]) == (303, "/crawl?said=added")
+    assert len(list((Path(copy) / "inbox").iterdir())) == 2
+
+
+def test_pausing(writer: Client, copy: str, token: str) -> None:
+    headers, csrf = come_in(writer, token)
+    done = writer.send("POST", "/crawl/pause", f"collection=default&paused=yes&csrf={csrf}", {**FORM, **headers})
+    assert done.headers["location"] == "/crawl?said=paused"
+    assert paused(open_storage(copy))["default"]["by"] == "ada"
+    assert "Resume" in writer.get("/crawl", headers=headers).text
+    bearer = {"authorization": f"Bearer {token}"}
+    assert writer.request("POST", "/api/v1/collections/default/resume", headers=bearer).json() == {"collection": "default", "paused": False}
+    assert paused(open_storage(copy)) == {}
+    assert writer.request("POST", "/api/v1/collections/nowhere/pause", headers=bearer).status_code == 400
+
+
+def test_excluding_says_what_it_will_do_first(writer: Client, copy: str, token: str) -> None:
+    host = next(name for name in hosts_of(copy) if name)
+    tables = LiveTables(Workspace.open(copy)).scan("pages").collect()
+    pages = sum(url.startswith(f"http://{host}:") for url in tables["url"])
+    assert writer.get("/crawl/exclude", {"rule": f"host:{host}"}).headers["location"].startswith("/login?")
+    headers, csrf = come_in(writer, token)
+    asked = writer.get("/crawl/exclude", {"rule": f"host:{host}"}, headers)
+    assert f"It names {pages} pages" in asked.text
+    assert writer.get("/crawl/exclude", {"rule": "everything"}, headers).status_code == 400
+    done = writer.send("POST", "/crawl/exclude", f"rule=host:{host}&csrf={csrf}", {**FORM, **headers})
+    assert (done.status_code, done.headers["location"]) == (303, "/crawl?said=excluded")
+    assert f"host:{host}" in Workspace.open(copy).state().exclusions.rules
+    assert writer.get("/api/v1/search", {"q": f"site:{host}"}).json()["total"] == 0
+    assert COOKIE in headers["cookie"]
+
+
+def test_what_is_kept_is_made_once() -> None:
+    made: list[str] = []
+    now = [0.0]
+    kept = Kept[str, int](lambda key: made.append(key) or len(made), 5, most=2, now=lambda: now[0])  # type: ignore[func-returns-value]
+    assert [kept.get("a"), kept.get("a"), kept.get("b")] == [1, 1, 2]
+    now[0] = 6
+    assert kept.get("a") == 3
+    kept.get("c")
+    kept.get("d")
+    assert kept.get("a") == 6, "the one asked for longest ago was forgotten"
+
+    def fails(key: str) -> int:
+        made.append(key)
+        raise ValueError(key)
+
+    broken = Kept[str, int](fails, 5)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="x"):
+            broken.get("x")
+    assert made[-2:] == ["x", "x"]

@@ -1,0 +1,108 @@
+"""Our own words: languages, plurals, numbers, days; what is chosen; that every message is there in every language."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polib
+import pytest
+from markupsafe import Markup
+
+from lycosa.serve.interface import COOKIE, LANGUAGES, chosen_language, interface
+from tests.serve.client import Client
+
+ROOT = Path(__file__).parents[2]
+PAGES = "{n, plural, one {# page} other {# pages}}"
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        ("", "en"),
+        ("ru", "ru"),
+        ("zh-Hant-TW, en;q=0.5", "zh"),
+        ("de-DE, de;q=0.9, es;q=0.8, en;q=0.7", "es"),
+        ("en;q=0.5, ar;q=0.9", "ar"),
+        ("ru;q=0, es;q=.1", "es"),
+        ("ru;q=nonsense", "en"),
+        ("es, ru", "es"),
+        ("*", "en"),
+        (";;;,=,q=", "en"),
+    ],
+)
+def test_a_browser_s_wish(accept: str, chosen: str) -> None:
+    assert chosen_language({}, accept) == chosen
+
+
+def test_a_choice_made_here_counts_more() -> None:
+    assert chosen_language({COOKIE: "ru"}, "es") == "ru"
+    assert chosen_language({COOKIE: "tlh"}, "es") == "es"
+
+
+def test_plurals_numbers_and_days_by_each_language_s_rules() -> None:
+    english, russian = interface("en"), interface("ru")
+    assert [english.t(PAGES, n=n) for n in (0, 1, 1234)] == ["0 pages", "1 page", "1,234 pages"]
+    assert [russian.t(PAGES, n=n).rpartition("\u00a0")[2].split()[-1] for n in (1, 2, 5, 21)] == [
+        "страница",
+        "страницы",
+        "страниц",
+        "страница",
+    ]
+    assert interface("es").number(12345.5) == "12.345,5"
+    assert " ".join(russian.day(1_772_539_200_000).split()) == "3 марта 2026 г."
+    assert english.time(1_772_539_200_000) == "3 Mar 2026, 12:00"
+    assert english.day(None) == english.time(10**18) == ""
+    assert interface("tlh") is not None
+    assert interface("tlh").code == "en"
+
+
+def test_days_are_utc_wherever_the_server_stands() -> None:
+    code = "from lycosa.serve.interface import interface; print(interface('en').time(1772580600000))"  # 23:30 UTC
+    for zone in ("Asia/Tokyo", "Pacific/Kiritimati", "America/Los_Angeles"):
+        done = subprocess.run([sys.executable, "-c", code], env={"TZ": zone}, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "3 Mar 2026, 23:30"
+
+
+def test_values_are_escaped_and_markup_of_ours_is_not() -> None:
+    html = interface("en").html("Results for {query}", query="<script>")
+    assert html == "Results for &lt;script&gt;"
+    assert interface("en").html("only {site}", site=Markup("<bdi>a</bdi>")) == "only <bdi>a</bdi>"
+    assert interface("en").html("{a}{b}", a="{b}", b="{a}") == "{b}{a}"
+
+
+def test_every_message_is_there_in_every_language() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/make_translations.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("code", list(LANGUAGES))
+def test_a_page_in_each_language(client: Client, code: str) -> None:
+    answer = client.get("/", {"q": "spider"}, {"accept-language": code})
+    assert f'<html lang="{code}" dir="{"rtl" if code == "ar" else "ltr"}">' in answer.text
+    assert answer.headers["content-language"] == code
+    assert ("Search the pages" in answer.text) == (code == "en")
+
+
+def test_the_choice_is_kept(client: Client) -> None:
+    chosen = client.get("/language", {"to": "ru", "next": "/?q=spider"})
+    assert (chosen.status_code, chosen.headers["location"]) == (303, "/?q=spider")
+    assert 'lang="ru"' in client.get("/", headers={"cookie": chosen.headers["set-cookie"].partition(";")[0]}).text
+    assert client.get("/language", {"to": "ru", "next": "//evil.example"}).headers["location"] == "/"
+    assert "set-cookie" not in client.get("/language", {"to": "tlh"}).headers
+
+
+@pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])
+def test_every_translation_can_be_formatted(code: str) -> None:
+    words = interface(code)
+    for entry in polib.pofile(str(ROOT / "src/lycosa/serve/translations" / f"{code}.po")):
+        numbers = re.findall(r"\{(\w+), (?:number|plural)", entry.msgid)
+        values: dict[str, str | float] = dict.fromkeys(re.findall(r"\{(\w+)\}", entry.msgid), "x")
+        for number in (0, 1, 2, 5, 21, 1000.5):
+            values |= dict.fromkeys(numbers, number)
+            shown = words.t(entry.msgid, **values)
+            assert "x" in shown or not set(values) - set(numbers), f"{entry.msgid}: a value is not shown"

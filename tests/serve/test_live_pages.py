@@ -1,0 +1,151 @@
+"""Hunts, watches and uptime as pages: asked for by forms, followed, stopped, read again; over real sites and a real workspace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.configuring import read_config
+from lycosa.app.hunt_board import HuntBoard
+from lycosa.app.hunting import HuntRequest
+from lycosa.app.hunts import begin_hunt
+from lycosa.app.tokens import Tokens
+from lycosa.app.uptime import add_monitor, monitors_of
+from lycosa.app.watching import list_watches
+from lycosa.serve.app import create_app
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+from tests.app.test_hunting import QUESTION, go, site
+from tests.serve.client import Client
+from tests.serve.pages import Document
+from tests.serve.test_crawl_pages import FORM, come_in
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with site(tmp_path_factory.mktemp("site") / "s", "127.0.6.41") as server:
+        yield f"http://127.0.6.41:{server.port}"
+
+
+@pytest.fixture(scope="module")
+def root(web: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A workspace that knows the site's home page."""
+    folder = tmp_path_factory.mktemp("live") / "w"
+    go(folder, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def client(root: str) -> Client:
+    return Client(create_app(root, dict))
+
+
+@pytest.fixture(scope="module")
+def inside(client: Client, root: str) -> tuple[dict[str, str], str]:
+    """The headers and the CSRF text of somebody who came in."""
+    headers, csrf = come_in(client, Tokens(open_storage(root)).add("ada"))
+    return {**FORM, **headers}, csrf
+
+
+def test_a_hunt_by_the_form(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
+    headers, csrf = inside
+    assert "going out needs a token" in client.get("/hunt").text
+    assert client.send("POST", "/hunt", f"query={QUESTION}&seeds={web}/", FORM).status_code == 401
+    for wrong in ("query=", "query=x&time=never", "query=x&pages=-1", "query=x&strategy=magic", "query=-x"):
+        assert client.send("POST", "/hunt", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
+    asked = f"query={QUESTION.replace(' ', '+')}&seeds={web}/spiders/index.html&time=20s&enough=3&csrf={csrf}"
+    begun = client.send("POST", "/hunt", asked, headers)
+    assert begun.status_code == 303, begun.text
+    where = begun.headers["location"]
+    deadline = time.monotonic() + LIMIT_S
+    while 'data-state="running"' in (page := client.get(where, headers=headers).text):
+        assert time.monotonic() < deadline, page
+        assert "/stop" in page
+        time.sleep(0.2)
+    ended = Document(page)
+    assert "Ended: enough was found." in ended.text("p")
+    assert len(ended.all("article")) == 3
+    assert all("silk" in title.lower() for title in ended.text("h2"))
+    again = Client(create_app(root, dict))
+    assert len(Document(again.get(where).text).all("article")) == 3, "it is kept"
+    assert where in client.get("/hunt").text
+    assert client.get("/hunt/0000000000000-" + "0" * 32).status_code == 404
+    assert client.get("/hunt/..%2f..%2fworkspace").status_code == 404
+
+
+def test_a_hunt_is_stopped_and_keeps_what_it_found(web: str, root: str) -> None:
+    board = HuntBoard(open_storage(root), lambda request: begin_hunt(root, request))
+    hunt = board.begin(HuntRequest("ferry", (f"{web}/",), time_ms=60_000, scope="host"), "ada")
+    deadline = time.monotonic() + LIMIT_S
+    while not (view := board.view(hunt)) or not view.results:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    board.stop(hunt)
+    while (view := board.view(hunt)) is not None and view.state == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert view is not None
+    assert (view.state, view.ended, view.by) == ("ended", "stopped", "ada")
+    assert view.results
+
+
+def test_a_workspace_that_is_crawled_says_so(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
+    headers, csrf = inside
+    with Workspace.open(root).own("crawl"):
+        busy = client.send("POST", "/hunt", f"query=silk&seeds={web}/&csrf={csrf}", headers)
+    assert busy.status_code == 409
+
+
+def test_watches_are_added_seen_and_removed(client: Client, root: str, inside: tuple[dict[str, str], str]) -> None:
+    headers, csrf = inside
+    assert client.get("/watch").headers["location"] == "/login?next=%2Fwatch"
+    assert client.get("/watch/matches").status_code == 303
+    added = client.send("POST", "/watch", f"texts=wolf+spider%0A%0Asilk&name=spiders&case=1&csrf={csrf}", headers)
+    assert added.status_code == 303, added.text
+    (watch,) = list_watches(root)
+    assert (watch.order.texts, watch.order.folding.case) == (("wolf spider", "silk"), True)
+    page = Document(client.get("/watch", headers=headers).text)
+    assert "spiders" in page.text("a")
+    assert "No page holds it yet" in client.get("/watch/matches", {"watch": watch.order.id}, headers).text
+    assert client.get("/watch/matches", {"watch": "nonsense"}, headers).status_code == 404
+    for wrong in ("texts=", "texts=x&webhook=file:///etc/passwd", "texts=x&webhook=ftp://h/"):
+        assert client.send("POST", "/watch", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
+    assert client.send("POST", "/watch/remove", f"watch={watch.order.id}&csrf={csrf}", headers).status_code == 303
+    assert list_watches(root) == []
+
+
+def test_monitors_are_added_seen_and_removed(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
+    headers, csrf = inside
+    assert "Nothing is watched yet" in client.get("/uptime").text
+    assert client.send("POST", "/uptime", f"url={web}/", FORM).status_code == 401
+    inward = client.send("POST", "/uptime", f"url={web}/&csrf={csrf}", headers)
+    assert (inward.status_code, "not a public address" in inward.text) == (400, True)
+    added = client.send("POST", "/uptime", f"url=https://example.org/&name=Example&every=30s&csrf={csrf}", headers)
+    assert added.status_code == 303, added.text
+    add_monitor(root, read_config(root), {"url": f"{web}/", "name": "Home"})
+    assert set(monitors_of(open_storage(root), read_config(root))) == {"https://example.org/", f"{web}/"}
+    fresh = Client(create_app(root, dict))  # what is listed is kept for some seconds
+    shown = fresh.get("/uptime")
+    assert shown.status_code == 200, shown.text
+    page = Document(shown.text)
+    assert {"Home", "Example"} <= set(page.text("a"))
+    assert "not looked at yet" in page.text("td")
+    assert "Outages in 30 days" in fresh.get("/uptime/of", {"name": f"{web}/"}).text
+    assert "by the crawl&#39;s own visits" in fresh.get("/uptime/of", {"name": "127.0.6.41"}).text
+    assert fresh.get("/uptime/of", {"name": "nowhere.example"}).status_code == 404
+    for wrong in ("url=nonsense", "url=https://example.com/&every=never", "url=https://example.org/"):
+        assert client.send("POST", "/uptime", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
+    for url in ("https://example.org/", f"{web}/"):
+        assert client.send("POST", "/uptime/remove", f"url={url}&csrf={csrf}", headers).status_code == 303
+    assert monitors_of(open_storage(root), read_config(root)) == {}
+
+
+def test_the_board_s_folder_holds_only_hunts(root: str) -> None:
+    (Path(root) / "run" / "hunted" / ("0" * 13 + "-" + "a" * 32 + ".json")).write_text("{")
+    board = HuntBoard(open_storage(root), lambda request: begin_hunt(root, request))
+    assert all(view.state == "ended" for view in board.all())

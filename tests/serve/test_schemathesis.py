@@ -1,0 +1,78 @@
+"""Requests made from the API's own description: whatever they hold, the answer is one that the description names, and never our fault."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+from lycosa.app.status import workspace_status
+from lycosa.app.tokens import Tokens
+from lycosa.core.config import ServeSettings
+from lycosa.serve.app import create_app
+from lycosa.store.storage import open_storage
+
+BRIEF, LONG = 6, 400
+"""Examples a route: in the plain suite, and as a proof."""
+PHASES = (Phase.explicit, Phase.generate)
+LEFT_OUT = {("post", "/api/v1/hunts")}
+"""It goes out into the web; tests/app/test_hunting.py asks it."""
+
+
+@pytest.fixture(scope="module")
+def root(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A copy: what has a token may write."""
+    folder = tmp_path_factory.mktemp("schema") / "w"
+    shutil.copytree(workspace, folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def api(root: str) -> schemathesis.BaseSchema:
+    app = create_app(root, lambda: workspace_status(root), limits=ServeSettings(rate=0, writes=1_000_000))
+    return schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
+
+
+@pytest.fixture(scope="module")
+def token(root: str) -> str:
+    return Tokens(open_storage(root)).add("schema")
+
+
+def _try_all(api: schemathesis.BaseSchema, headers: dict[str, str], examples: int, *, derandomize: bool) -> int:
+    """Make requests of every route's description and check the answers; how many routes there were."""
+    routes = 0
+    for found in api.get_all_operations():
+        assert isinstance(found, Ok), found
+        operation = found.ok()
+        if (operation.method, operation.path) in LEFT_OUT:
+            continue
+        routes += 1
+
+        @settings(
+            max_examples=examples, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate], derandomize=derandomize
+        )
+        @given(case=operation.as_strategy())
+        def request(case: schemathesis.Case[Any]) -> None:
+            case.call_and_validate(headers=headers, checks=[not_a_server_error, status_code_conformance, response_schema_conformance])
+
+        request()
+    return routes
+
+
+def test_nobody_s_requests(api: schemathesis.BaseSchema) -> None:
+    assert _try_all(api, {}, BRIEF, derandomize=True) > 15
+
+
+def test_requests_with_a_token(api: schemathesis.BaseSchema, token: str) -> None:
+    assert _try_all(api, {"Authorization": f"Bearer {token}"}, BRIEF, derandomize=True) > 15
+
+
+@pytest.mark.prove
+def test_many_requests(api: schemathesis.BaseSchema, token: str) -> None:
+    assert _try_all(api, {"Authorization": f"Bearer {token}"}, LONG, derandomize=False) > 15

@@ -1,0 +1,66 @@
+"""Sites as pages: what they say is what the report says, and the map is harmless."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from urllib.parse import urlsplit
+
+import pytest
+
+from lycosa.app.site_report import report_of
+from lycosa.serve.site_pages import LISTS
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.serve.client import Client
+from tests.serve.conftest import HOSTILE_PATH
+from tests.serve.pages import Document
+
+
+@pytest.fixture(scope="module")
+def site(workspace: str) -> str:
+    """The demonstration's first site, which has broken links."""
+    pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
+    return next(str(urlsplit(url).netloc) for url in pages["url"] if "//127.0.2.1:" in url)
+
+
+def test_the_overview_and_every_list(client: Client, workspace: str, site: str) -> None:
+    report = report_of(workspace, site)
+    assert report.broken, "the demonstration's site has broken links on purpose"
+    page = Document(client.get("/site", {"name": site}).text)
+    assert f"{report.pages}" in page.text("dd")
+    for listing in LISTS:
+        rows = getattr(report, listing.key)
+        shown = Document(client.get("/site", {"name": site, "show": listing.key}).text)
+        assert len(shown.all("tr")) == (len(rows[:100]) + 1 if rows else 0), listing.key
+    broken = Document(client.get("/site", {"name": site, "show": "broken"}).text)
+    assert report.broken[0].target in broken.text("bdi")
+
+
+def test_sites_are_listed_and_unknown_ones_are_not_there(client: Client, site: str) -> None:
+    host = site.partition(":")[0]
+    assert host in Document(client.get("/sites").text).text("a")
+    assert host not in Document(client.get("/sites", {"like": "nowhere"}).text).text("a")
+    for path in ("/site", "/site/map.svg", "/api/v1/site"):
+        assert client.get(path, {"name": "nowhere.example"}).status_code == 404
+        assert client.get(path).status_code == 422
+
+
+def test_the_map_is_a_picture_that_can_do_nothing(client: Client, workspace: str) -> None:
+    pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
+    hostile = next(urlsplit(url).netloc for url in pages["url"] if url.endswith(HOSTILE_PATH))
+    answer = client.get("/site/map.svg", {"name": hostile})
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert "sandbox" in answer.headers["content-security-policy"]
+    tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(answer.text).iter()}
+    assert tags <= {"svg", "title", "style", "rect", "text", "g"}
+
+
+def test_changes(client: Client, workspace: str, site: str) -> None:
+    pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
+    here = [url for url in pages["url"] if urlsplit(url).netloc == site]
+    page = Document(client.get("/site/changes", {"name": site}).text)
+    assert len(page.all("tr")) - 1 == len(here)
+    found = client.get("/api/v1/changes", {"name": site, "days": 3650}).json()
+    assert {change["kind"] for change in found} == {"new"}
+    assert client.get("/api/v1/site", {"name": site}).json()["pages"] == len(here)
+    assert client.get("/site/changes", {"name": site, "days": 0}).status_code == 422

@@ -1,0 +1,109 @@
+"""Suggestions and similar pages over HTTP, and in a real browser as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import time
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.serve.browser import Browser
+from tests.serve.client import Client
+
+FIELD = "document.querySelector('input[name=q]')"
+SHOWN = "[...document.querySelectorAll('.suggestions:not([hidden]) li')].map(item => item.innerText)"
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Browser) -> Browser:
+    chromium.look(1280, 900)
+    return chromium
+
+
+def suggested(page: Browser, text: str) -> list[str]:
+    """Type a text into the field, and wait until suggestions are shown."""
+    page.evaluate("document.querySelector('input[name=q]').focus()")
+    page.type_text(text)
+    for _ in range(400):
+        if found := page.evaluate(SHOWN):
+            return [str(each) for each in found]
+        time.sleep(0.05)
+    raise AssertionError(f"nothing is suggested for {text!r}")
+
+
+def test_the_api_suggests(client: Client) -> None:
+    answer = client.get("/api/v1/suggest", {"q": "WOLF sp"}).json()
+    assert answer["query"] == "WOLF sp"
+    assert any(each["text"].lower().startswith("wolf sp") for each in answer["suggestions"])
+    assert {"text", "language", "kind", "pages"} == set(answer["suggestions"][0])
+    assert len(client.get("/api/v1/suggest", {"q": "w", "n": 2}).json()["suggestions"]) == 2
+    assert client.get("/api/v1/suggest", {"q": ""}).json()["suggestions"] == []
+    assert client.get("/api/v1/suggest", {"q": "w", "n": 0}).status_code == 422
+
+
+def test_opensearch_names_the_suggestions(client: Client) -> None:
+    description = ElementTree.fromstring(client.get("/opensearch.xml").content)
+    (url,) = [each for each in description if each.get("rel") == "suggestions"]
+    assert url.get("type") == "application/x-suggestions+json"
+    template = url.get("template", "").replace("{searchTerms}", "wolf").replace("{language?}", "")
+    answer = client.get(template.removeprefix("http://127.0.0.1"))
+    assert answer.headers["content-type"] == "application/x-suggestions+json"
+    query, texts = json.loads(answer.content)
+    assert query == "wolf"
+    assert any("wolf" in text.lower() for text in texts)
+
+
+def test_similar_pages_and_other_spellings(client: Client) -> None:
+    wolf = client.get("/api/v1/search", {"q": "wolf spider mother"}).json()["hits"][0]["url"]
+    similar = client.get("/api/v1/similar", {"url": wolf}).json()
+    assert similar["total"]
+    assert wolf not in [hit["url"] for hit in similar["hits"]]
+    assert "not in the index" in client.get("/api/v1/similar", {"url": "http://nowhere.test/"}).json()["notes"][0]
+    assert client.get("/api/v1/search", {"q": "spidre"}).json()["did_you_mean"]["query"] == "spider"
+    assert client.get("/api/v1/search", {"q": "spidre", "spelling": "false"}).json()["did_you_mean"] is None
+    html = client.get("/", {"q": "spidre"}).text
+    assert 'href="/?q=spider"' in html
+    assert "Did you mean" in html
+    assert "similar%3A%22http" in client.get("/", {"q": "spider"}).text
+
+
+def test_typing_suggests_and_a_choice_is_searched_for(page: Browser, address: str) -> None:
+    page.open(address)
+    shown = suggested(page, "wolf")
+    assert all("wolf" in text.lower() for text in shown)
+    assert page.evaluate(f"{FIELD}.getAttribute('aria-expanded')") == "true"
+    for kind in ("keyDown", "keyUp"):
+        page._call("Input.dispatchKeyEvent", type=kind, key="ArrowDown", code="ArrowDown", windowsVirtualKeyCode=40)
+    assert page.evaluate(f"{FIELD}.value") == shown[0]
+    assert page.evaluate("document.querySelector('[aria-selected=true]').id") == page.evaluate(
+        f"{FIELD}.getAttribute('aria-activedescendant')"
+    )
+    page.press_enter()
+    assert page.evaluate(f"{FIELD}.value") == shown[0]
+    assert page.evaluate("document.querySelectorAll('ol.results li').length") > 0
+    assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
+    assert page.errors == []
+
+
+def test_a_suggestion_is_text(page: Browser, address: str) -> None:
+    """What looks like markup is shown as it was written, and nothing of it runs."""
+    page.open(address)
+    page.asked.clear()
+    evil = '</li><img src=http://127.0.2.9/pixel onerror=document.title="owned"><script>document.title="owned"</script>'
+    answer = json.dumps({"suggestions": [{"text": evil, "language": '"><b>'}]})
+    page.evaluate(f"void (window.fetch = async () => new Response({json.dumps(answer)}))")
+    assert suggested(page, "venom") == [evil]
+    assert page.evaluate("document.querySelectorAll('.suggestions *:not(li)').length") == 0
+    assert page.evaluate("document.title") != "owned"
+    assert page.asked == []
+
+
+def test_escape_gives_back_what_was_typed(page: Browser, address: str) -> None:
+    page.open(address)
+    suggested(page, "spid")
+    for key, number in (("ArrowDown", 40), ("Escape", 27)):
+        page._call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=number)
+    assert page.evaluate(f"{FIELD}.value") == "spid"
+    assert page.evaluate(SHOWN) == []
