@@ -44,6 +44,7 @@ from lycosa.app.upkeep import Upkeep
 from lycosa.core.clock import ManualClock
 from lycosa.core.config import Collection, parse_config
 from lycosa.core.records import Exchange, Request
+from lycosa.core.stopping import StopFlag
 from lycosa.crawl.batch import Batch
 from lycosa.crawl.ledger import Job
 from lycosa.crawl.worker import Limits
@@ -115,7 +116,7 @@ class Web:
             done.append(heapq.heappop(self._running)[2])
         return done
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         self._clock.advance(timeout_ms)
 
     def stop(self) -> None:

@@ -5,7 +5,6 @@ Without sockets and by a simulated clock. Settings are the defaults, but for the
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from lycosa.app.crawling import CrawlOrder, crawl
 from lycosa.core.config import Collection, parse_config
+from lycosa.core.stopping import StopFlag
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.screen import FREE_SUSPECTS
 from lycosa.crawl.worker import Limits
@@ -124,7 +124,7 @@ def test_what_only_sitemaps_name_is_found_and_reading_them_costs_little(tmp_path
 class Skipping(SimulatedFetcher):
     """Days in which nothing is due pass in steps of a minute."""
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         super().sleep(max(timeout_ms, 60_000), wake)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from lycosa.app.session import Session, open_session
 from lycosa.core.clock import ManualClock
 from lycosa.core.config import Collection, parse_config
 from lycosa.core.records import Exchange, HostRow, Request, UrlId, UrlRow, UrlState
+from lycosa.core.stopping import StopFlag
 from lycosa.crawl.ledger import Job
 from lycosa.frontier import reserve as reserves
 from lycosa.frontier.frontier import Frontier
@@ -101,7 +101,7 @@ class Web:
             self.answered[page] += not exchange.error and exchange.status == 200
         return exchange
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         self.clock.advance(timeout_ms * 20)  # nothing is under way: nobody minds if it is late
 
     def stop(self) -> None:

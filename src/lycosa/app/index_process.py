@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable
 from types import FrameType
 
@@ -12,6 +11,7 @@ from lycosa.app.processes import News
 from lycosa.app.room import is_disk_full
 from lycosa.core.config import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
+from lycosa.core.stopping import StopFlag
 from lycosa.index.indexer import Indexer
 
 _LEAST_INTERVAL_MS = 500
@@ -19,7 +19,7 @@ _LEAST_INTERVAL_MS = 500
 
 def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> None:
     """Index what is committed, at most every `settings.interval`, until SIGTERM; then once more, and return."""
-    ending = threading.Event()
+    ending = StopFlag()
 
     def end(number: int, frame: FrameType | None) -> None:
         ending.set()

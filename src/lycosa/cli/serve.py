@@ -93,11 +93,11 @@ def command(
 def _serve_by(processes: int, served: Served) -> None:
     """Serve by several processes until SIGINT or SIGTERM."""
     import signal
-    import threading
 
+    from lycosa.core.stopping import StopFlag
     from lycosa.serve.beside import PagesBeside
 
-    ended = threading.Event()
+    ended = StopFlag()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     with PagesBeside(served, print, processes):

@@ -7,12 +7,12 @@ leaves is read from the archive by the next worker. Where very many wait, nothin
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 from lycosa.core.config import Config
 from lycosa.core.records import Exchange, Request, VisitKind
+from lycosa.core.stopping import StopFlag
 from lycosa.crawl.document_pool import DocumentLimits, DocumentPool, Waiting
 from lycosa.crawl.understand import Understood
 from lycosa.fetch.decode import decode_with, parse_head
@@ -144,7 +144,7 @@ class DocumentFetcher:
                 self._documents.remember(read)
                 return finished
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         """Let time pass while nothing is under way, until `wake` is set at the latest."""
         self._documents.pool.rest()
         self._fetcher.sleep(timeout_ms, wake)

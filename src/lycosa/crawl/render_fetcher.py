@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 from lycosa.core.records import Exchange, Request, VisitKind
+from lycosa.core.stopping import StopFlag
 from lycosa.crawl.documents import DocumentFetcher
 from lycosa.crawl.rendering import Renders
 
@@ -63,7 +63,7 @@ class RenderFetcher:
             if finished or not left or not self.active or len(renders.urgent) != urgent:
                 return finished
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         """Let time pass while nothing is under way, until `wake` is set at the latest."""
         self._renders.pump()
         self._fetcher.sleep(timeout_ms, wake)

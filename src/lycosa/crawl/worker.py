@@ -6,7 +6,6 @@ What an exchange means is the ledger's business (`lycosa.crawl.ledger`); here is
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.config import Config
 from lycosa.core.errors import Exclusion, FetchError, WorkError
 from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
+from lycosa.core.stopping import StopFlag
 from lycosa.crawl.absorb import Absorber, conditions
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.budgets import is_held
@@ -135,7 +135,7 @@ class Worker:
         self._urgent_left = 0
         self._last_commit = clock.monotonic_ms()
         self._last_observed = 0
-        self._stop = threading.Event()
+        self._stop = StopFlag()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._committing: Future[int] | None = None
 

@@ -11,7 +11,6 @@ host share one (no HTTP/2 coalescing), so an address that the guard allowed for 
 from __future__ import annotations
 
 import re
-import threading
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +20,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.config import FetchSettings
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
+from lycosa.core.stopping import StopFlag
 from lycosa.fetch import failure
 from lycosa.fetch.chunked import dechunk
 from lycosa.fetch.connect_to import parse_connect_to
@@ -146,7 +146,7 @@ class CurlFetcher:
         finished, self._finished = self._finished, []
         return finished
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         """Let time pass while nothing is under way, until `wake` is set at the latest."""
         wake.wait(timeout_ms / 1000)
 

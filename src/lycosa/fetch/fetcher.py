@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 from lycosa.core.records import Exchange, Request
+from lycosa.core.stopping import StopFlag
 
 
 class Fetcher(Protocol):
@@ -24,7 +24,7 @@ class Fetcher(Protocol):
         """What has finished, waiting for the first one at most `timeout_ms`."""
         ...
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         """Let time pass while nothing is under way, until `wake` is set at the latest."""
         ...
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -17,6 +16,7 @@ from lycosa.core.clock import ManualClock
 from lycosa.core.config import FetchSettings
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
+from lycosa.core.stopping import StopFlag
 from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.fetch.fields import default_fields, field_lines, head_end
 from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
@@ -131,7 +131,7 @@ class SimulatedFetcher:
         finished, self._finished = self._finished, []
         return finished
 
-    def sleep(self, timeout_ms: int, wake: threading.Event) -> None:
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
         """Let simulated time pass, unless somebody already wants attention."""
         if not wake.is_set():
             self._clock.sleep(timeout_ms)

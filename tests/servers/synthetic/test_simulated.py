@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from lycosa.core.config import FetchSettings
 from lycosa.core.records import Exchange, Request
+from lycosa.core.stopping import StopFlag
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import Logged, read_log, write_log
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
@@ -173,7 +173,7 @@ def test_sleep_moves_the_clock_unless_it_is_to_wake() -> None:
     web = Web(WebPlan.calm(hosts=2, pages=4))
     clock = SimulatedClock(web.plan.epoch_ms)
     fetcher = SimulatedFetcher(web, clock)
-    wake = threading.Event()
+    wake = StopFlag()
     fetcher.sleep(1_500, wake)
     assert clock.now_ms() == web.plan.epoch_ms + 1_500
     wake.set()

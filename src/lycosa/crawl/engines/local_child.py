@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from lycosa.core.errors import WorkError
+from lycosa.core.stopping import StopFlag
 from lycosa.crawl.engines import wire
 from lycosa.crawl.engines.kept import Kept, Outcome
 from lycosa.crawl.engines.parentage import die_with_parent
@@ -27,7 +28,7 @@ def live(parent: int, name: str, address: str, key: bytes, complaint: str, make:
 
     SIGTERM closes the object and ends the process; so does the death of the parent. Ctrl-C and SIGHUP are the parent's affair.
     """
-    ending = threading.Event()
+    ending = StopFlag()
 
     def end(number: int, frame: FrameType | None) -> None:
         ending.set()
