@@ -17,10 +17,10 @@ from lycosa.core.config import (
     CrawlSettings,
     FetchSettings,
     IndexSettings,
-    ServeSettings,
     parse_config,
 )
 from lycosa.core.errors import ConfigError
+from lycosa.core.serving import ServeSettings
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "fetch": FetchSettings,

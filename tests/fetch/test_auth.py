@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.core.config import BasicAuth
+from lycosa.core.credentials import BasicAuth
 from lycosa.core.errors import ConfigError
 from lycosa.fetch.auth import BasicCredentials
 from lycosa.fetch.redact import without_sessions

@@ -15,8 +15,8 @@ import pytest
 from fastapi import Depends, FastAPI
 
 from lycosa.app.tokens import OWNER, PREFIX, Tokens
-from lycosa.core.config import ServeSettings
 from lycosa.core.errors import UsageError
+from lycosa.core.serving import ServeSettings
 from lycosa.serve.access import COOKIE, GUESSES_A_MINUTE, Access
 from lycosa.serve.app import create_app
 from lycosa.serve.login import own_path

@@ -8,8 +8,8 @@ import pytest
 
 from lycosa.app.moderation import MOST_WAITING, drop, proposals, propose
 from lycosa.app.tokens import Tokens
-from lycosa.core.config import ServeSettings
 from lycosa.core.errors import UsageError
+from lycosa.core.serving import ServeSettings
 from lycosa.serve.app import create_app
 from lycosa.serve.proposals import AN_HOUR
 from lycosa.store.live import LiveTables

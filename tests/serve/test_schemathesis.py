@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 
 from lycosa.app.status import workspace_status
 from lycosa.app.tokens import Tokens
-from lycosa.core.config import ServeSettings
+from lycosa.core.serving import ServeSettings
 from lycosa.serve.app import create_app
 from lycosa.store.storage import open_storage
 

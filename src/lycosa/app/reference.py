@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from lycosa.app.template import SECTIONS, toml_value
-from lycosa.core.config import BasicAuth, Collection, Config, FormLogin
+from lycosa.core.config import Collection, Config
+from lycosa.core.credentials import BasicAuth, FormLogin
 from lycosa.core.monitor import Monitor
 from lycosa.search.syntax import syntax_page
 from lycosa.store.schema import TABLES

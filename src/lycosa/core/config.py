@@ -15,11 +15,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from lycosa.core.credentials import BasicAuth, FormLogin
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.hours import parse_hours
 from lycosa.core.monitor import Monitor
+from lycosa.core.notices import NotifySettings
 from lycosa.core.peering import SearchSettings
 from lycosa.core.section import DurationMs, Section, SizeBytes
+from lycosa.core.serving import ServeSettings
+from lycosa.core.toml_lines import line_of
 from lycosa.core.version import VERSION
 
 
@@ -195,84 +199,6 @@ class ClusterSettings(Section):
         "auto",
         description="On a Ray cluster: whether the packages that Lycosa needs are installed on a node: `auto` where one is missing, "
         "`always`, `never`. Lycosa's own code travels in any case.",
-    )
-
-
-class ServeSettings(Section):
-    """The search page and the JSON API."""
-
-    host: str = Field("127.0.0.1", description="The address to listen on. Loopback unless you know why not.")
-    port: int = Field(8000, ge=0, le=65535, description="The port; 0 takes a free one.")
-    processes: int = Field(1, ge=1, le=64, description="Processes that serve; each holds what it has opened of the index.")
-    rate: int = Field(
-        20,
-        ge=0,
-        le=100_000,
-        description="Requests a second that one address may make, four seconds' worth at once; loopback is free; 0: no limit.",
-    )
-    library: str = Field("", description="The folder of `lycosa export`, whose files are offered. Empty: run/library in the workspace.")
-    public_form: bool = Field(
-        False, description="Let anybody propose sites at /propose; nothing is fetched before somebody with a token takes it."
-    )
-    writes: int = Field(600, ge=1, le=1_000_000, description="Changes a minute that the holder of one token may make.")
-
-
-_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-
-
-class NotifySettings(Section):
-    """How notices leave the house: of watches that matched, of sites that went down."""
-
-    timeout: DurationMs = Field(10_000, ge=100, description="How long a webhook may take to answer, or a command to end.")
-    private: tuple[Annotated[str, Field(pattern=r"^[^\s/@]+:\d{1,5}$")], ...] = Field(
-        (), description="Webhooks that may be reached though their address is not public: `HOST:PORT` each, as `127.0.0.1:9000`."
-    )
-    secret_env: _Variable = Field(
-        "LYCOSA_WEBHOOK_SECRET",
-        description="The environment variable with the secret that webhooks are signed with (HMAC-SHA256, Standard Webhooks); "
-        "`whsec_` and base64, or any text. Where it is not set, they are not signed.",
-    )
-
-
-def _web_address(value: str) -> str:
-    if not re.match(r"https?://[^/@\s]+(/|$)", value):
-        raise ValueError("write an http or https URL without a user name in it")
-    return value
-
-
-def _expression(value: str) -> str:
-    try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return value
-
-
-class BasicAuth(Section):
-    """Credentials for HTTP Basic authentication (RFC 7617). They are sent to URLs of that origin below that path, and nowhere else."""
-
-    url: Annotated[str, AfterValidator(_web_address)] = Field(description="Where they hold: this URL and everything below its path.")
-    user: str = Field(pattern=r"^[^:\x00-\x1f\x7f]*$", description="The user's name.")
-    password_env: _Variable = Field(description="The environment variable that holds the password; it stands nowhere else.")
-
-
-class FormLogin(Section):
-    """A form to log in with, once for all pages of its origin; with it the collection keeps cookies. The page with the form is asked
-    for, and what it holds in hidden fields is sent back with `fields` and the password."""
-
-    url: Annotated[str, AfterValidator(_web_address)] = Field(description="The page that holds the form. robots.txt must allow it.")
-    fields: dict[str, str] = Field(default_factory=dict, description='What to fill in beside the password: `{ user = "me" }`.')
-    password_field: str = Field("password", min_length=1, description="The name of the password's field.")
-    password_env: _Variable = Field(description="The environment variable that holds the password; it stands nowhere else.")
-    success: Annotated[str, AfterValidator(_expression)] = Field(
-        "",
-        description="A regular expression that matches somewhere in the page that follows when it worked. "
-        "Empty: it worked if that page has no field for a password.",
-    )
-    logged_out: Annotated[str, AfterValidator(_expression)] = Field(
-        "",
-        description="A regular expression that matches somewhere in a page that says we are logged out. "
-        "A redirect to the form says so in any case.",
     )
 
 
@@ -529,7 +455,7 @@ def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -
     names = [part for part in location if isinstance(part, str)]
     setting = ".".join(names[:2])
     override = next((given for given in reversed(overrides) if given.partition("=")[0].strip() == setting), None)
-    where = f"{source}{_line_of(text, location)}" if override is None else f"--set {override}"
+    where = f"{source}{line_of(text, location)}" if override is None else f"--set {override}"
     where = f"{where}: {'.'.join(str(part) for part in location)}"
     if problem["type"] == "extra_forbidden":
         known = list(_fields_at(names[:-1]))
@@ -545,37 +471,3 @@ def _fields_at(names: Sequence[str]) -> Iterable[str]:
     tables: dict[tuple[str, ...], type[Section]] = {("collection", "auth"): BasicAuth, ("collection", "login"): FormLogin}
     section = tables.get(tuple(names)) or _sections().get(names[0])
     return section.model_fields if section else Config.model_fields
-
-
-def _line_of(text: str, location: tuple[str | int, ...]) -> str:
-    """`, line N` of the statement that sets `location`; empty where no line is found.
-
-    It is the last line that holds the key's name and before which the file is whole TOML that does not set it yet:
-    this way dotted keys, inline tables and texts over several lines need no rules of their own.
-    """
-    names = [part for part in location if isinstance(part, str)]
-    if not names:
-        return ""
-    found = ""
-    lines = text.splitlines(keepends=True)
-    for number, line in enumerate(lines):
-        if names[-1] not in line:
-            continue
-        try:
-            before = tomllib.loads("".join(lines[:number]))
-        except tomllib.TOMLDecodeError:
-            continue  # inside a text or an array of several lines
-        if _is_set(before, location):
-            break
-        if not line.lstrip().startswith("#"):
-            found = f", line {number + 1}"
-    return found
-
-
-def _is_set(data: Any, location: tuple[str | int, ...]) -> bool:
-    for part in location:
-        held = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int) and part < len(data)
-        if not held:
-            return False
-        data = data[part]
-    return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, parse_duration_ms, parse_size, write_size
@@ -33,6 +33,8 @@ def _size(value: object) -> object:
 
 
 DurationMs = Annotated[int, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+"""The name of an environment variable."""
 SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(write_size, when_used="json")]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from lycosa.core.config import FormLogin
+from lycosa.core.credentials import FormLogin
 from lycosa.core.errors import FetchError, Refusal
 from lycosa.core.records import Exchange, Request, UrlRow, VisitKind
 from lycosa.crawl.ledger import Ledger, Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 
-from lycosa.core.config import BasicAuth
+from lycosa.core.credentials import BasicAuth
 from lycosa.core.errors import ConfigError
 from lycosa.url.normalise import normalise
 

@@ -15,14 +15,15 @@ from lycosa.app.hunt_board import HuntBoard
 from lycosa.app.hunts import begin_hunt
 from lycosa.app.terms import workspace_terms
 from lycosa.app.tokens import Tokens
-from lycosa.core.config import ServeSettings
 from lycosa.core.errors import LycosaError, UsageError
+from lycosa.core.serving import ServeSettings
 from lycosa.core.version import VERSION
 from lycosa.serve.access import Access
 from lycosa.serve.api import create_router
 from lycosa.serve.archived import Archived
 from lycosa.serve.cached import create_cached
 from lycosa.serve.changes_api import create_changes
+from lycosa.serve.collection_pages import create_collection_pages
 from lycosa.serve.crawl_pages import create_crawl_pages
 from lycosa.serve.feeds import create_feeds
 from lycosa.serve.frame import Frame
@@ -95,6 +96,7 @@ def create_app(
     app.include_router(create_versions(frame, archived.versions))
     app.include_router(create_peers(lambda: source.own))
     app.include_router(create_crawl_pages(root, frame, access, status))
+    app.include_router(create_collection_pages(root, frame))
     app.include_router(create_changes(root, access))
     app.include_router(create_watches(root, access))
     app.include_router(create_hunt_pages(HuntBoard(open_storage(root), lambda request: begin_hunt(root, request)), frame, access))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 
 import uvicorn
 
-from lycosa.core.config import ServeSettings
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.serving import ServeSettings
 from lycosa.serve.app import create_app
 from lycosa.serve.security import allowed_hosts
 from lycosa.serve.source import Source
