@@ -31,13 +31,17 @@ def template_messages(path: Path) -> Iterator[str]:
 
 
 def code_messages(path: Path) -> Iterator[str]:
-    """Every text in `message(…)`, `words.t(…)` and `words.html(…)`."""
+    """Every text in `message(…)`, `words.t(…)` and `words.html(…)`, and the titles of `HTTPException(…)`, which a page shows."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
-        first = node.args[0]
-        if called in ("message", "t", "html") and isinstance(first, ast.Constant) and isinstance(first.value, str):
+        first = node.args[1] if called == "HTTPException" and len(node.args) > 1 else node.args[0]
+        if (
+            called in ("HTTPException", "_unauthorised", "message", "t", "html")
+            and isinstance(first, ast.Constant)
+            and isinstance(first.value, str)
+        ):
             yield first.value
 
 

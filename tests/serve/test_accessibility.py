@@ -36,6 +36,7 @@ PAGES = (
     "/crawl/hosts",
     "/crawl/host?name={host}",
     "/crawl/explain?url={url}",
+    "/crawl/collection/default",
     "/sites",
     "/site?name={host}",
     "/site?name={host}&show=broken",

@@ -37,8 +37,9 @@ class History:
     buckets: list[Bucket]
 
 
-def visits_over_time(root: str, most: int = 60, host: str = "") -> History:
-    """The visits of a workspace, or of one host of it, in at most `most` steps. Checks are left out (`lycosa uptime` tells of those).
+def visits_over_time(root: str, most: int = 60, host: str = "", collection: str = "") -> History:
+    """The visits of a workspace, or of one host or collection of it, in at most `most` steps. Checks are left out (`lycosa uptime` tells
+    of those).
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -46,6 +47,8 @@ def visits_over_time(root: str, most: int = 60, host: str = "") -> History:
     visits = LiveTables(Workspace.open(root)).scan("visits").filter(pl.col("kind") != VisitKind.CHECK.value)
     if host:
         visits = visits.filter(pl.col("host") == host)
+    if collection:
+        visits = visits.filter(pl.col("collection") == collection)
     at = pl.col("fetched_at").dt.epoch("ms")
     first, last = visits.select(at.min().alias("first"), at.max().alias("last")).collect().row(0)
     if first is None:

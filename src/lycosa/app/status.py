@@ -62,23 +62,23 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
         host_rows,
     ) = pl.collect_all(
         [
-            _count(urls, "state"),
-            _count(urls.filter(pl.col("reason") != ""), "state", "reason"),
-            _count(urls, "collection", "state"),
-            _count(rows.filter(pl.col("operation") != ""), "operation", "state"),
-            _waiting(urls, hosts, now_ms),
-            _due_again(urls, collections, now_ms),
+            counted(urls, "state"),
+            counted(urls.filter(pl.col("reason") != ""), "state", "reason"),
+            counted(urls, "collection", "state"),
+            counted(rows.filter(pl.col("operation") != ""), "operation", "state"),
+            waiting_for(urls, hosts, now_ms),
+            due_again_of(urls, collections, now_ms),
             hosts.select("traps").explode("traps").drop_nulls().unnest("traps").group_by("name").agg(pl.len(), pl.col("count").sum()),
             pages.group_by("collection").agg(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
-            _count(pages, "language"),
+            counted(pages, "language"),
             visits.select(
                 pl.len().alias("visits"),
                 pl.col("content_length").sum().alias("bytes"),
                 pl.col("fetched_at").min().alias("first"),
                 pl.col("fetched_at").max().alias("last"),
             ),
-            _count(visits, "http_status"),
-            _count(visits.filter(pl.col("error") != ""), "error"),
+            counted(visits, "http_status"),
+            counted(visits.filter(pl.col("error") != ""), "error"),
             hosts.filter(pl.col("host") != "").select(
                 "host", "known", "visited", "pages", "bytes", "fails", "delay", "not_before", "last_visit_at", "server"
             ),
@@ -92,27 +92,27 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
         "workspace": workspace.root,
         "running": None if owner is None else {"pid": owner.pid, "host": owner.host, "since": owner.started_at, "command": owner.command},
         "log_entry": state.head,
-        "urls": {"total": int(by_state["number"].sum()), **_pairs(by_state)},
+        "urls": {"total": int(by_state["number"].sum()), **pairs_of(by_state)},
         "reasons": [{"state": kind, "reason": reason, "urls": number} for kind, reason, number in by_reason.iter_rows()],
-        "waiting": _pairs(waiting),
+        "waiting": pairs_of(waiting),
         "operations": [{"operation": kind, "state": kept, "urls": number} for kind, kept, number in by_operation.iter_rows()],
         "traps": _traps(traps),
         "collections": [
-            entry | _schedule(collections.get(str(entry["collection"])), due_again.get(str(entry["collection"])), now_ms)
+            entry | schedule_facts(collections.get(str(entry["collection"])), due_again.get(str(entry["collection"])), now_ms)
             for entry in _collections(by_collection, page_facts)
         ],
         "exclusions": sorted(state.exclusions.rules),
         "live": live_status(root),
         "cluster": cluster_status(root, clock),
         "pages": int(page_facts["pages"].sum()),
-        "languages": _pairs(by_language),
+        "languages": pairs_of(by_language),
         "visits": facts["visits"],
         "bytes": facts["bytes"] or 0,
         "first_visit": facts["first"],
         "last_visit": facts["last"],
         "pages_per_second": _rate(facts),
-        "statuses": _pairs(by_status),
-        "errors": _pairs(by_error),
+        "statuses": pairs_of(by_status),
+        "errors": pairs_of(by_error),
         "refused_links": {
             name.removeprefix("refused."): number for name, number in sorted(state.counters.items()) if name.startswith("refused.")
         },
@@ -127,11 +127,13 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
     }
 
 
-def _count(rows: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
+def counted(rows: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
+    """Rows by columns, the most first; the last column is `number`."""
     return rows.group_by(*columns).agg(pl.len().alias("number")).sort(["number", *columns], descending=[True] + [False] * len(columns))
 
 
-def _pairs(frame: pl.DataFrame) -> dict[str, int]:
+def pairs_of(frame: pl.DataFrame) -> dict[str, int]:
+    """A frame of two columns, name and number."""
     return {str(name): number for name, number in frame.iter_rows()}
 
 
@@ -144,23 +146,23 @@ def _rate(facts: Mapping[str, Any]) -> float | None:
     return round(visits / seconds, 2)
 
 
-def _waiting(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.LazyFrame:
+def waiting_for(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.LazyFrame:
     """Known URLs by what they wait for."""
     resting = hosts.filter((pl.col("host") != "") & (pl.col("not_before").cast(pl.Int64) > now_ms)).select("host_key", rests=True)
     later = pl.col("not_before").cast(pl.Int64).fill_null(0) > now_ms
     what = pl.when(later & (pl.col("reason") != "")).then(pl.col("reason")).when(pl.col("rests")).then(pl.lit("host_rests"))
     known = urls.filter(pl.col("state") == UrlState.KNOWN.value).join(resting, on="host_key", how="left")
-    return _count(known.select(waits_for=what.otherwise(pl.lit("due"))), "waits_for")
+    return counted(known.select(waits_for=what.otherwise(pl.lit("due"))), "waits_for")
 
 
-def _due_again(urls: pl.LazyFrame, collections: Mapping[str, Collection], now_ms: int) -> pl.LazyFrame:
+def due_again_of(urls: pl.LazyFrame, collections: Mapping[str, Collection], now_ms: int) -> pl.LazyFrame:
     """Visited URLs that are due again now, by collection; not of those that are `fresh`, whose schedule the worker solves."""
     due = pl.lit(None, dtype=pl.Int64)
     for name, collection in collections.items():
         if collection.recrawl in ("age", "daily"):
             due = pl.when(pl.col("collection") == name).then(due_expr(recrawl_rules(collection))).otherwise(due)
     visited = urls.filter(pl.col("state").is_in([UrlState.VISITED.value, UrlState.GONE.value]))
-    return _count(visited.filter(due <= now_ms), "collection")
+    return counted(visited.filter(due <= now_ms), "collection")
 
 
 def _traps(counters: pl.DataFrame) -> list[dict[str, object]]:
@@ -174,7 +176,7 @@ def _traps(counters: pl.DataFrame) -> list[dict[str, object]]:
     return [{"rule": rule, **entry} for rule, entry in sorted(rules.items())]
 
 
-def _schedule(collection: Collection | None, due_again: int | None, now_ms: int) -> dict[str, object]:
+def schedule_facts(collection: Collection | None, due_again: int | None, now_ms: int) -> dict[str, object]:
     """What the settings of the last crawl say of order, recrawl and hours."""
     if collection is None:
         return {}

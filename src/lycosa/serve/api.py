@@ -32,6 +32,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     )
 }
 
+NOT_FOUND: dict[int | str, dict[str, Any]] = {
+    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "It is not here"}
+}
+
 
 class Fragment(BaseModel):
     """A piece of a snippet."""

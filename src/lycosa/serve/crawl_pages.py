@@ -40,7 +40,7 @@ _PARTS = (
     ("referrers", message("Linked from")),
     ("same_text", message("The same text")),
 )
-_SAID = {
+SAID = {
     "added": message("Added: it is fetched as soon as its host's turn comes."),
     "paused": message("Paused: what is in flight is finished."),
     "resumed": message("Resumed."),
@@ -67,14 +67,14 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
             lag=known["log_entry"] - index["log_entry"] if index else known["log_entry"],
             paused=paused(open_storage(root)),
             history=over_time,
-            columns=_columns(over_time, words),
+            columns=time_columns(over_time, words),
             counts=[
-                (words.t("Answers"), *_most(known["statuses"])),
-                (words.t("Errors"), *_most(known["errors"])),
-                (words.t("Languages"), *_most(known["languages"])),
-                (words.t("Links refused"), *_most(known["refused_links"])),
+                (words.t("Answers"), *most_of(known["statuses"])),
+                (words.t("Errors"), *most_of(known["errors"])),
+                (words.t("Languages"), *most_of(known["languages"])),
+                (words.t("Links refused"), *most_of(known["refused_links"])),
             ],
-            said=words.t(_SAID[said]) if said in _SAID else "",
+            said=words.t(SAID[said]) if said in SAID else "",
         )
 
     @router.get("/crawl/hosts", response_class=HTMLResponse)
@@ -97,7 +97,7 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
             waiting=facts.waiting,
             visits=facts.visits,
             robots=facts.row["robots"] or [],
-            columns=_columns(history.get(name), frame.words(request)),
+            columns=time_columns(history.get(name), frame.words(request)),
         )
 
     @router.get("/crawl/explain", response_class=HTMLResponse)
@@ -135,7 +135,9 @@ def _create_changes(router: APIRouter, root: str, access: Access) -> None:
         fields = await form_fields(request)
         wanted = fields.get("paused") == "yes"
         await run_in_threadpool(lambda: set_paused(root, fields.get("collection", ""), paused=wanted, by=name))
-        return RedirectResponse(f"/crawl?said={'paused' if wanted else 'resumed'}", 303)
+        collection = fields.get("collection", "")
+        place = f"/crawl/collection/{collection}" if fields.get("back") == "collection" else "/crawl"
+        return RedirectResponse(f"{place}?said={'paused' if wanted else 'resumed'}", 303)
 
     @router.post("/crawl/exclude")
     async def exclude(request: Request, _: str = Depends(access.writer)) -> Response:
@@ -145,7 +147,7 @@ def _create_changes(router: APIRouter, root: str, access: Access) -> None:
         return RedirectResponse("/crawl?said=excluded", 303)
 
 
-def _columns(history: History, words: Interface) -> list[tuple[str, int, int]]:
+def time_columns(history: History, words: Interface) -> list[tuple[str, int, int]]:
     """For the chart: what a column says, fetches, failed ones."""
     return [
         (
@@ -162,7 +164,7 @@ def _columns(history: History, words: Interface) -> list[tuple[str, int, int]]:
     ]
 
 
-def _most(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
+def most_of(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
     """The greatest of some counts, and their sum."""
     ordered = sorted(counted.items(), key=lambda pair: -pair[1])
     return ordered[:_MOST_COUNTED], sum(counted.values())

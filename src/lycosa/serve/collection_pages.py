@@ -1,0 +1,172 @@
+"""A collection's own page, /crawl/collection/NAME, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse
+
+from lycosa.app.collection_facts import CollectionFacts, collection_facts
+from lycosa.app.collections import list_collections
+from lycosa.app.configuring import read_config
+from lycosa.app.history import History, visits_over_time
+from lycosa.app.pausing import paused
+from lycosa.core.units import format_time
+from lycosa.serve.api import ERRORS, NOT_FOUND
+from lycosa.serve.crawl_pages import SAID, most_of, time_columns
+from lycosa.serve.frame import Frame
+from lycosa.serve.interface import Interface, message
+from lycosa.serve.kept import Kept
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+
+SEEDS_SHOWN = 20
+_FACTS_S, _HISTORY_S = 3.0, 60.0
+
+Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name.")]
+_WAITS = {"due": message("for their turn"), "host_rests": message("for their host's pause to be over")}
+
+
+class CollectionLine(BaseModel):
+    """A collection of the workspace, as `lycosa collection list --json` prints it."""
+
+    name: str
+    language: str = Field(description="What its pages are filed under; empty: the language of each page.")
+    configured: bool
+    pages: int
+    sites: int
+    bytes: int = Field(description="Of its pages, decoded.")
+    urls: dict[str, int] = Field(description="URLs by state.")
+    pages_ever: int = Field(description="What its page budget counts.")
+    on_disk: int = Field(description="Bytes of base files that are its alone.")
+    paused: bool = Field(description="By people, not by lycosa.toml.")
+
+
+class CollectionHost(BaseModel):
+    """A host of a collection: its pages, and the URLs that wait there."""
+
+    host: str
+    pages: int
+    known: int
+
+
+class WaitingUrl(BaseModel):
+    """A URL that waits."""
+
+    url: str
+    operation: str
+    depth: int
+    priority: float
+    not_before: str | None
+    reason: str
+
+
+class CollectionAnswer(BaseModel):
+    """What a collection holds and waits for, and what it is crawled by."""
+
+    name: str
+    language: str
+    configured: bool
+    paused: bool
+    states: dict[str, int] = Field(description="URLs by state.")
+    waiting: dict[str, int] = Field(description="Known URLs by what they wait for: `due`, `host_rests`, or a reason.")
+    pages: int
+    newest: str | None
+    languages: dict[str, int] = Field(description="Live pages by language.")
+    fetches: int
+    bytes: int
+    first_fetch: str | None
+    last_fetch: str | None
+    statuses: dict[str, int]
+    errors: dict[str, int]
+    host_count: int
+    hosts: list[CollectionHost] = Field(description="Those with the most pages.")
+    queue: list[WaitingUrl] = Field(description="The first that wait, as they lie.")
+    schedule: dict[str, Any]
+    seeds: list[str]
+    settings: dict[str, Any] = Field(description="Those of the last crawl; durations as text.")
+    changed: list[str] = Field(description="Settings that are not as by default.")
+    pending: list[str] = Field(description="Settings that lycosa.toml has otherwise now.")
+
+
+def create_collection_pages(root: str, frame: Frame) -> APIRouter:
+    """The routes /crawl/collection/NAME, /api/v1/collections and /api/v1/collections/NAME."""
+    router = APIRouter()
+    facts = Kept[str, CollectionFacts | None](lambda name: collection_facts(root, read_config(root), name), _FACTS_S)
+    history = Kept[str, History](lambda name: visits_over_time(root, collection=name), _HISTORY_S)
+
+    def known(name: str) -> CollectionFacts:
+        found = facts.get(name)
+        if found is None:
+            raise HTTPException(404, "There is no such collection")
+        return found
+
+    @router.get("/crawl/collection/{name}", response_class=HTMLResponse, include_in_schema=False)
+    def page(request: Request, name: Name, said: Annotated[str, Query(max_length=16)] = "") -> HTMLResponse:
+        found = known(name)
+        words = frame.words(request)
+        over_time = history.get(name)
+        return frame.page(
+            request,
+            "collection.html",
+            collection=found,
+            paused=paused(open_storage(root)).get(name),
+            history=over_time,
+            columns=time_columns(over_time, words),
+            counts=[
+                (words.t("Answers"), *most_of(found.statuses)),
+                (words.t("Errors"), *most_of(found.errors)),
+                (words.t("Waiting"), *_waiting(found.waiting, words)),
+            ],
+            languages=most_of(found.languages),
+            seeds=found.seeds[:SEEDS_SHOWN],
+            settings=[(name, _value(found.settings[name], words)) for name in found.changed],
+            defaults=[(name, _value(value, words)) for name, value in found.settings.items() if name not in found.changed],
+            said=words.t(SAID[said]) if said in SAID else "",
+        )
+
+    @router.get("/api/v1/collections", responses=ERRORS, tags=["crawl"])
+    def collections() -> list[CollectionLine]:
+        """The collections that are configured or hold something."""
+        resting = paused(open_storage(root))
+        listed = list_collections(Workspace.open(root), read_config(root))
+        return [CollectionLine(**asdict(each), paused=each.name in resting) for each in listed]
+
+    @router.get("/api/v1/collections/{name}", responses={**ERRORS, **NOT_FOUND}, tags=["crawl"])
+    def collection(name: Name) -> CollectionAnswer:
+        """One collection."""
+        found = asdict(known(name))
+        for key in ("newest", "first_fetch", "last_fetch"):
+            found[key] = _time(found[key])
+        for row in found["queue"]:
+            row["not_before"] = _time(row["not_before"])
+        return CollectionAnswer(**{**found, "paused": name in paused(open_storage(root))})
+
+    return router
+
+
+def _time(at: Any) -> str | None:
+    return None if at is None else format_time(round(at.timestamp() * 1000))
+
+
+def _waiting(counted: Mapping[str, int], words: Interface) -> tuple[list[tuple[str, int]], int]:
+    shown, total = most_of(counted)
+    return [(words.t(_WAITS[name]) if name in _WAITS else name, number) for name, number in shown], total
+
+
+def _value(value: Any, words: Interface) -> str:
+    """A setting's value for people."""
+    if value is None:
+        return words.t("no limit")
+    if isinstance(value, bool):
+        return words.t("yes") if value else words.t("no")
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or words.t("none")
+    if isinstance(value, int | float):
+        return words.number(value)
+    return str(value) or words.t("none")

@@ -1,0 +1,120 @@
+"""A collection's own page and its JSON, over a workspace that was really crawled, and one that is only configured."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.collection_facts import holdings
+from lycosa.app.pausing import paused
+from lycosa.app.status import workspace_status
+from lycosa.app.tokens import Tokens
+from lycosa.serve.app import create_app
+from lycosa.store.live import LiveTables
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+from tests.serve.client import Client
+from tests.serve.pages import Document
+from tests.serve.test_crawl_pages import FORM, come_in
+
+CONFIG = """
+[[collection]]
+name = "news"
+seeds = ["https://example.org/"]
+paused = true
+delay = "5s"
+
+[[collection]]
+name = "default"
+seeds = ["http://127.0.2.1/"]
+depth = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("collection") / "w"
+    shutil.copytree(workspace, root)
+    (root / "lycosa.toml").write_text(CONFIG)
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def writer(copy: str) -> Client:
+    return Client(create_app(copy, lambda: workspace_status(copy)))
+
+
+def test_the_page_says_what_the_tables_say(client: Client, workspace: str) -> None:
+    tables = LiveTables(Workspace.open(workspace))
+    pages, visits = tables.scan("pages").collect(), tables.scan("visits").collect()
+    answer = client.get("/crawl/collection/default")
+    page = Document(answer.text)
+    assert answer.status_code == 200
+    assert page.text("h1") == ["default"]
+    said = {" ".join(text.split()) for text in page.text("dd")}
+    assert {f"{pages.height:,}", f"{visits.height:,}"} <= said
+    charts = [title for title in page.text("title") if "fetch" in title]
+    assert sum(int(re.search(r": ([\d,]+) fetch", title)[1].replace(",", "")) for title in charts) == visits.height  # type: ignore[index]
+    hosts = {link["href"].partition("name=")[2] for link in page.all("a") if link["href"].startswith("/crawl/host?")}
+    assert hosts == {re.sub(r"^\w+://([^/:]+).*", r"\1", url) for url in pages["url"]}
+    assert "courtesy_factor" in page.text("code"), "a setting of that crawl that is not as by default"
+    assert page.all("form") == [], "a form that only those with a token may send"
+    assert "/crawl/collection/default" in {link["href"] for link in Document(client.get("/crawl").text).all("a")}
+
+
+def test_the_same_as_json(client: Client, workspace: str) -> None:
+    status = workspace_status(workspace)
+    found = client.get("/api/v1/collections/default").json()
+    assert (found["pages"], found["fetches"], found["languages"]) == (status["pages"], status["visits"], status["languages"])
+    assert found["statuses"] == status["statuses"]
+    assert sum(host["pages"] for host in found["hosts"]) == found["pages"]
+    assert found["settings"]["delay"] == "0s"
+    assert not {"auth", "login"} & found["settings"].keys()
+    assert found["paused"] is False
+    (listed,) = client.get("/api/v1/collections").json()
+    assert (listed["name"], listed["pages"], listed["urls"]) == ("default", found["pages"], dict(sorted(found["states"].items())))
+
+
+def test_what_is_not_there(client: Client) -> None:
+    for path in ("/crawl/collection/nowhere", "/api/v1/collections/nowhere"):
+        assert client.get(path).status_code == 404
+    assert client.get("/api/v1/collections/nowhere").headers["content-type"] == "application/problem+json"
+    assert "没有这个集合" in client.get("/crawl/collection/nowhere", headers={"accept": "text/html", "accept-language": "zh"}).text
+    assert client.get("/crawl/collection/..%2Fx").status_code in (404, 422)
+
+
+def test_a_collection_that_waits_to_be_crawled_and_one_that_was_configured_anew(writer: Client) -> None:
+    news = writer.get("/crawl/collection/news").text
+    assert "paused in lycosa.toml" in news
+    assert "Nothing was fetched yet" in news
+    found = writer.get("/api/v1/collections/news").json()
+    assert (found["configured"], found["changed"], found["seeds"]) == (True, ["delay", "paused"], ["https://example.org/"])
+    anew = writer.get("/api/v1/collections/default").json()
+    assert anew["settings"]["depth"] is None, "in force is what the last crawl had"
+    assert anew["pending"] == ["depth", "delay", "courtesy_factor"]
+    assert "depth, delay, courtesy_factor" in writer.get("/crawl/collection/default").text
+
+
+def test_pausing_leads_back_to_the_page(writer: Client, copy: str) -> None:
+    headers, csrf = come_in(writer, Tokens(open_storage(copy)).add("ada"))
+    for wanted, button, said in (("yes", "Resume", "Paused"), ("no", "Pause", "Resumed.")):
+        body = f"collection=default&back=collection&paused={wanted}&csrf={csrf}"
+        done = writer.send("POST", "/crawl/pause", body, {**FORM, **headers})
+        assert done.status_code == 303
+        page = writer.get(done.headers["location"], headers=headers).text
+        assert button in Document(page).text("button")
+        assert said in page
+        assert ("default" in paused(open_storage(copy))) == (wanted == "yes")
+
+
+def test_what_is_held(workspace: str) -> None:
+    tables = LiveTables(Workspace.open(workspace))
+    held = holdings(workspace, "default")
+    assert held.captures == tables.scan("visits").collect().height
+    assert held.archived_bytes <= sum(path.stat().st_size for path in Path(workspace).rglob("*.warc.gz"))
+    links = tables.scan("links").collect()
+    assert held.links == links.filter(links["kind"] != "redirect").height, "what redirects is no page"
+    assert holdings(workspace, "nowhere").pages == 0
