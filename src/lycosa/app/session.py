@@ -194,24 +194,16 @@ def open_session(
     """
     workspace.storage.limit_cache(config.store.cache)
     state = workspace.state()
-    before = state.settings
     held = None if partitions is None else frozenset(partitions)
     shared = held is not None
     territory = Territory(workspace.partitions, held if held is not None and len(held) < workspace.partitions else None)
-    settings: dict[str, dict[str, Any]] = {}
-    for job in jobs:
-        settings[job.collection.name] = {**job.collection.model_dump(mode="json"), "seeds": list(job.seeds)}
+    settings = _settings_of(jobs, state, shared=shared)
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
     if any(job.collection.render != "never" for job in jobs):
         find_browser(config.crawl.browser)
     require_secrets((job.collection for job in jobs), os.environ)
     every_seed = [normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)]
     fetching = fetcher or CurlFetcher(fetching_of(every_seed, config.fetch), AddressGuard(named_pair(seed) for seed in every_seed), clock)
-    if shared:
-        for name, chosen in settings.items():
-            same = name in before and not _shape_differs(before[name], chosen)
-            chosen[SINCE] = before[name].get(SINCE, 0) if same else state.head
-    claimed = _last_claims(state)
     claim = workspace.claim(worker or f"{command}-{os.getpid()}", held, settings=settings, clock=clock)
     names = ", ".join(settings)
     ledger = Ledger(
@@ -226,12 +218,7 @@ def open_session(
         excluded=Excluded(file, workspace.domains, claim.state),
         territory=territory,
     )
-    in_real_time = isinstance(clock, SystemClock)
-    ranker: Ranker = RankerBeside(workspace.root, workspace.storage.scratch()) if in_real_time else RankerHere(workspace)
-    if shared:
-        ranker = RankerAmong(workspace.storage, ranker, worker, config.run.rank_interval // 2, clock)
-    schedule = Schedule(ledger, ranker, config.run.rank_interval)
-
+    schedule = Schedule(ledger, _ranker(workspace, config, clock, worker if shared else None), config.run.rank_interval)
     watcher = Watcher(workspace.storage, clock)
 
     def ticks() -> None:
@@ -256,10 +243,6 @@ def open_session(
     )
     if lease is None and granted is not None:
         working.grant(granted)
-    oldest = min((claimed[partition] for partition in claim.partitions if partition in claimed), default=claim.entry)
-    changed = tuple(
-        name for name, chosen in settings.items() if name in before and (look_again(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
-    )
     operations = Operations(ledger, working.absorber.discovery, StoredPages(workspace), {FIND: find_type(workspace.storage)})
     working.absorber.watching, working.absorber.operations = watcher, operations
     tables = HeldTables(workspace, claim.state, territory)
@@ -267,8 +250,37 @@ def open_session(
     inbox.operations = operations
     found = FoundReader(ledger, working.absorber.discovery, inbox, claim, workspace.storage)
     ledger.applied = found.applied
-    session = Session(workspace, claim, ledger, working, fetching, inbox, tables, changed, schedule, found)
+    session = Session(workspace, claim, ledger, working, fetching, inbox, tables, _changed(state, claim, settings), schedule, found)
     return session
+
+
+def _settings_of(jobs: Iterable[Job], state: LogState, *, shared: bool) -> dict[str, dict[str, Any]]:
+    """What the claim says of each collection: its settings and seeds, and, where others hold partitions too, since when they are so."""
+    settings: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        chosen = settings[job.collection.name] = {**job.collection.model_dump(mode="json"), "seeds": list(job.seeds)}
+        if shared:
+            before = state.settings.get(job.collection.name)
+            same = before is not None and not _shape_differs(before, chosen)
+            chosen[SINCE] = before.get(SINCE, 0) if before is not None and same else state.head
+    return settings
+
+
+def _ranker(workspace: Workspace, config: Config, clock: Clock, among: str | None) -> Ranker:
+    """Who computes ranks: another process in real time. `among`: the name of this worker, where several agree on one of them."""
+    in_real_time = isinstance(clock, SystemClock)
+    ranker: Ranker = RankerBeside(workspace.root, workspace.storage.scratch()) if in_real_time else RankerHere(workspace)
+    return RankerAmong(workspace.storage, ranker, among, config.run.rank_interval // 2, clock) if among is not None else ranker
+
+
+def _changed(state: LogState, claim: Claim, settings: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
+    """The collections whose stored links this claim is to walk again. `state`: as it was before the claim."""
+    claimed = _last_claims(state)
+    oldest = min((claimed[partition] for partition in claim.partitions if partition in claimed), default=claim.entry)
+    before = state.settings
+    return tuple(
+        name for name, chosen in settings.items() if name in before and (look_again(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
+    )
 
 
 def _after_commit(entry: int, committed: Callable[[int], None] | None) -> None:
