@@ -17,6 +17,8 @@ from jinja2 import Environment, nodes
 
 SERVE = Path(__file__).resolve().parent.parent / "src" / "lycosa" / "serve"
 
+CALLED = ("HTTPException", "_unauthorised", "message", "t", "html")
+
 
 def template_messages(path: Path) -> Iterator[str]:
     """Every text in the first argument of `t` and `th`: there may be several, where a condition chooses."""

@@ -56,8 +56,8 @@ def test_the_page_says_what_the_tables_say(client: Client, workspace: str) -> No
     assert page.text("h1") == ["default"]
     said = {" ".join(text.split()) for text in page.text("dd")}
     assert {f"{pages.height:,}", f"{visits.height:,}"} <= said
-    charts = [title for title in page.text("title") if "fetch" in title]
-    assert sum(int(re.search(r": ([\d,]+) fetch", title)[1].replace(",", "")) for title in charts) == visits.height  # type: ignore[index]
+    columns = [found for title in page.text("title") if (found := re.search(r": ([\d,]+) fetch", title))]
+    assert sum(int(found[1].replace(",", "")) for found in columns) == visits.height
     hosts = {link["href"].partition("name=")[2] for link in page.all("a") if link["href"].startswith("/crawl/host?")}
     assert hosts == {re.sub(r"^\w+://([^/:]+).*", r"\1", url) for url in pages["url"]}
     assert "courtesy_factor" in page.text("code"), "a setting of that crawl that is not as by default"
