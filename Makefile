@@ -14,6 +14,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMPS := .venv/.stamps
+# Bytecode is kept, whatever the machine says: tests start Lycosa some hundred times, and compiling it anew takes a second each time.
+unexport PYTHONDONTWRITEBYTECODE
 # pip is told nothing about indexes: it reads the machine's own configuration.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
