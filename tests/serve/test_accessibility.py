@@ -31,6 +31,7 @@ PAGES = (
     "/library",
     "/library/days?lang=de",
     "/library/day?lang=de&day={day}",
+    "/library/collection?name=default",
     "/library/page?url={url}",
     "/crawl",
     "/crawl/hosts",

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import polars as pl
 import pytest
 
+from lycosa.app.collection_facts import holdings
+from lycosa.app.configuring import read_config
 from lycosa.app.status import workspace_status
+from lycosa.app.tables_by import groups_of, hosts_of
 from lycosa.app.tokens import Tokens
+from lycosa.core.serving import ServeSettings
+from lycosa.core.units import format_size
+from lycosa.export.formats import FORMATS
 from lycosa.serve.app import create_app
 from lycosa.store.live import LiveTables
 from lycosa.store.purge import exclude
@@ -53,6 +61,88 @@ def test_from_a_language_to_a_page(client: Client, copy: str) -> None:
     assert row["main_text"].split("\n")[0] in record.text("p")
     assert row["charset"] in record.text("dd")
     assert any(heading.startswith("Linked from: ") for heading in record.text("h2"))
+
+
+def test_what_a_collection_holds(client: Client, copy: str) -> None:
+    visits = LiveTables(Workspace.open(copy)).scan("visits").collect()
+    (place,) = links(client, "/library", "/library/collection?")
+    page = Document(client.get(place).text)
+    assert f"{visits.height:,}" in page.text("td")
+    days = links(client, place, "/library/day?")
+    german = next(link for link in days if "lang=de" in link)
+    assert "collection=default" in german
+    assert links(client, german, "/library/page?") == links(client, german.replace("&collection=default", ""), "/library/page?")
+    assert links(client, german.replace("=default", "=other"), "/library/page?") == []
+    assert client.get("/library/collection", {"name": "nowhere"}).status_code == 404
+
+
+def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
+    """What `lycosa status --by` prints, by language, type and host."""
+    workspace = Workspace.open(copy)
+    config = read_config(copy)
+    page = Document(client.get("/library").text)
+    cells = page.text("td")
+    for by in ("language", "collection", "type"):
+        for row in (*groups_of(workspace, by, config).rows, groups_of(workspace, by, config).total):
+            assert {f"{row.pages:,}", f"{row.sites:,}", format_size(row.bytes), format_size(row.bytes_a_day)} <= set(cells)
+    assert len([each for each in page.all("svg") if each.get("class") == "share"]) > len(set(page.text("h3")))
+    hosts = hosts_of(workspace)
+    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(page.text("li"))
+    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(page.text("title")), "the picture"
+    assert set(hosts.servers) <= set(page.text("th"))
+    sites = {site.host for site in groups_of(workspace, "language", config, sites=True).sites if site.name == "de"}
+    assert sites == set(Document(client.get("/library/days", {"lang": "de"}).text).text("a")) & set(
+        LiveTables(workspace).scan("hosts").collect()["host"]
+    )
+
+
+def test_the_same_as_json(client: Client, copy: str) -> None:
+    tables = LiveTables(Workspace.open(copy))
+    pages = tables.scan("pages").collect()
+    table = client.get("/api/v1/library", {"by": "collection", "sites": "true"}).json()
+    assert (table["rows"][0]["name"], table["total"]["pages"]) == ("default", pages.height)
+    assert sum(site["pages"] for site in table["sites"]) == pages.height
+    assert client.get("/api/v1/library/hosts").json()["total"] == table["total"]["sites"]
+    held = client.get("/api/v1/library/collections/default").json()
+    assert (held["documents"], held["links"]) == (pages.height, holdings(copy, "default").links)
+    assert held["days"] == client.get("/api/v1/library/days").json()
+    (day,) = client.get("/api/v1/library/days", {"lang": "de"}).json()
+    assert day in held["days"]
+    shelf = {"lang": "de", "day": day["day"]}
+    listed = client.get("/api/v1/library/documents", {**shelf, "n": 4, "offset": 1}).json()
+    whole = client.get("/api/v1/library/documents", shelf).json()
+    assert listed["total"] == whole["total"] == day["documents"]
+    assert listed["documents"] == whole["documents"][1:5]
+    record = client.get("/api/v1/library/page", {"url": whole["documents"][0]["url"]}).json()
+    row = pages.filter(pages["url"] == record["url"]).row(0, named=True)
+    assert (record["main_text"], record["charset"], record["headline"]) == (row["main_text"], row["charset"], row["headline"])
+    links_of = tables.scan("links").filter(pl.col("source") == record["url"]).collect()
+    assert (record["link_count"], len(record["links"])) == (links_of.height, links_of.height)
+    for path in ("collections/nowhere", "page?url=http://nowhere.example/", f"file?lang=de&day={day['day']}&kind=xml&name=x"):
+        answer = client.get(f"/api/v1/library/{path}")
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+def test_a_file_is_made_and_taken_by_the_api(copy: str) -> None:
+    client = Client(create_app(copy, lambda: workspace_status(copy), limits=ServeSettings(library=f"{copy}/../exported")))
+    (day,) = client.get("/api/v1/library/days", {"lang": "fr"}).json()
+    shelf = {"lang": "fr", "day": day["day"]}
+    assert client.get("/api/v1/library/files", shelf).json() == []
+    body, kind = json.dumps({**shelf, "kind": "jsonl"}), {"content-type": "application/json"}
+    assert client.send("POST", "/api/v1/library/files", body, kind).status_code == 401
+    bearer = {"authorization": f"Bearer {Tokens(open_storage(copy)).add('eva')}"}
+    (made,) = client.send("POST", "/api/v1/library/files", body, {**kind, **bearer}).json()
+    assert client.get("/api/v1/library/files", shelf).json() == [made]
+    taken = client.get(made["href"])
+    assert (taken.headers["content-type"], len(taken.content)) == ("application/octet-stream", made["bytes"])
+    assert len(taken.text.splitlines()) == day["documents"]
+    wrong = json.dumps({**shelf, "kind": "exe"})
+    assert client.send("POST", "/api/v1/library/files", wrong, {**kind, **bearer}).status_code == 422
+
+
+def test_the_kinds_of_files_are_those_of_exports(client: Client) -> None:
+    schema = client.get("/api/v1/openapi.json").json()["components"]["schemas"]["WantedFiles"]
+    assert set(schema["properties"]["kind"]["enum"]) == set(FORMATS)
 
 
 def test_what_is_not_there(client: Client) -> None:

@@ -15,10 +15,13 @@ from lycosa.url.normalise import normalise
 
 MOST_LINKS = 200
 
+_DATED = pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(pl.col("published_at"))
+
 
 @dataclass(slots=True, frozen=True)
 class PageRecord:
-    """A page. `row` is that of the table `pages` without `text`; links are the first `MOST_LINKS` of `out` and `into`."""
+    """A page. `row` is that of the table `pages` without `text`; `published_at` is null where no calendar holds it. Links are
+    the first `MOST_LINKS` of `out` and `into`."""
 
     row: dict[str, Any]
     out: int
@@ -49,7 +52,7 @@ def page_record(root: str, url: str) -> PageRecord | None:
     into = links.filter(pl.col("target") == plain)
     pages, out_count, out_rows, in_count, in_rows = pl.collect_all(
         [
-            tables.scan("pages").filter(here & (pl.col("url") == plain)).drop("text").sort("fetched_at").tail(1),
+            tables.scan("pages").filter(here & (pl.col("url") == plain)).drop("text").with_columns(_DATED).sort("fetched_at").tail(1),
             out.select(pl.len()),
             out.sort("position").select("target", "anchor", "kind", "rel").head(MOST_LINKS),
             into.select(pl.len()),

@@ -30,6 +30,8 @@ from lycosa.serve.frame import Frame
 from lycosa.serve.hunt_pages import create_hunt_pages
 from lycosa.serve.hunts import create_hunts
 from lycosa.serve.interface import message
+from lycosa.serve.library import Library
+from lycosa.serve.library_api import create_library_api
 from lycosa.serve.library_pages import create_library_pages
 from lycosa.serve.login import create_login
 from lycosa.serve.metrics import create_metrics
@@ -105,7 +107,9 @@ def create_app(
     app.include_router(create_uptime(root, access))
     app.include_router(create_proposals(root, frame, access, public=limits.public_form))
     app.include_router(create_site_pages(root, frame))
-    app.include_router(create_library_pages(root, frame, access, limits.library))
+    library = Library(root, limits.library)
+    app.include_router(create_library_pages(root, frame, access, library))
+    app.include_router(create_library_api(root, access, library))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
     @app.get("/healthz", tags=["workspace"])

@@ -61,7 +61,7 @@ def create_feeds(source: Source) -> APIRouter:
     ) -> Response:
         """What a search finds, the newest first, as RSS 2.0."""
         filters = Filters(q, lang, site, collection, sort)
-        return Response(rss(filters, found(filters, n), str(request.base_url)), media_type=RSS)
+        return Response(rss(filters, found(filters, n), str(request.base_url)), media_type=f"{RSS}; charset=utf-8")
 
     @router.get("/search.atom", response_class=Response, responses={200: {"content": {ATOM: {}}}, **ERRORS})
     def search_atom(
@@ -69,11 +69,11 @@ def create_feeds(source: Source) -> APIRouter:
     ) -> Response:
         """What a search finds, the newest first, as Atom."""
         filters = Filters(q, lang, site, collection, sort)
-        return Response(atom(filters, found(filters, n), str(request.base_url)), media_type=ATOM)
+        return Response(atom(filters, found(filters, n), str(request.base_url)), media_type=f"{ATOM}; charset=utf-8")
 
     @router.get("/opensearch.xml", include_in_schema=False)
     def opensearch(request: Request) -> Response:
-        return Response(description(str(request.base_url)), media_type=DESCRIPTION)
+        return Response(description(str(request.base_url)), media_type=f"{DESCRIPTION}; charset=utf-8")
 
     return router
 

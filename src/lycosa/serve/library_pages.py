@@ -1,96 +1,105 @@
-"""The library as pages: languages, their days, the pages and files of a day, one page's record."""
+"""The library as pages: languages and collections, what each holds, their days, the pages and files of a day, one page's record."""
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Iterable
+from datetime import date
+from typing import Annotated
 
-import polars as pl
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.configuring import read_config
-from lycosa.app.exporting import LibraryTask, export_task
-from lycosa.app.libraries import library_languages
 from lycosa.app.page_record import MOST_LINKS, page_record
-from lycosa.app.tables_by import Groups, HostTable, groups_of, hosts_of
-from lycosa.export.editions import LibrarySelection
-from lycosa.export.formats import DEFAULT_FILE_BYTES, FORMATS
-from lycosa.export.library import Held, ShelfKey, library_days, library_documents
-from lycosa.export.shelf import INDEX
+from lycosa.export.formats import FORMATS
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
-from lycosa.serve.frame import Frame
-from lycosa.serve.kept import Kept
-from lycosa.store.storage import open_storage
-from lycosa.store.workspace import Workspace
+from lycosa.serve.frame import Frame, with_query
+from lycosa.serve.interface import Interface
+from lycosa.serve.library import COLLECTION, LANGUAGE, Library
 
 PAGES_SHOWN = 100
-_KEPT_S = 60.0
+SITES_SHOWN = 100
+_DAYS_DRAWN = 60
 _MOST_SERVERS = 20
-_LANGUAGE = r"^[a-z]{2,3}$"
-_FILE = re.compile(r"[a-z]{2,3}-\d{4}-\d{2}-\d{2}-\d{5}\.[a-z.]{2,12}")
 _MAX_URL = 4_000
 
-Language = Annotated[str, Query(alias="lang", pattern=_LANGUAGE)]
+Language = Annotated[str, Query(alias="lang", pattern=LANGUAGE)]
+Collection = Annotated[str, Query(pattern=COLLECTION)]
 
 
-@dataclass(slots=True, frozen=True)
-class Offered:
-    """A file of a day, ready to be taken."""
-
-    kind: str
-    name: str
-    bytes: int
-    made_at: datetime
-
-
-def create_library_pages(root: str, frame: Frame, access: Access, folder: str = "") -> APIRouter:
-    """The routes under /library. `folder`: where `lycosa export` writes libraries; empty: a place in the workspace."""
+def create_library_pages(root: str, frame: Frame, access: Access, library: Library) -> APIRouter:
+    """The routes under /library."""
     router = APIRouter(include_in_schema=False)
-    library = _Library(root, folder)
 
     @router.get("/library", response_class=HTMLResponse)
     def languages(request: Request) -> HTMLResponse:
-        groups = library.groups.get("language")
+        hosts = library.hosts()
         return frame.page(
             request,
             "library.html",
-            groups=groups,
-            collections=library.groups.get("collection"),
-            types=library.groups.get("type"),
-            hosts=library.hosts.get(""),
-            servers=list(library.hosts.get("").servers.items())[:_MOST_SERVERS],
+            groups=library.groups("language"),
+            collections=library.groups("collection"),
+            types=library.groups("type"),
+            hosts=hosts,
+            found=_by_day(hosts.found.items(), frame.words(request)),
+            servers=list(hosts.servers.items())[:_MOST_SERVERS],
         )
 
     @router.get("/library/days", response_class=HTMLResponse)
     def days(request: Request, language: Language) -> HTMLResponse:
-        held = library.days.get(language)
+        held = library.days(language)
         if not held:
             raise HTTPException(404, "The library has nothing in this language")
-        group = next((row for row in library.groups.get("language").rows if row.name == language), None)
-        return frame.page(request, "library_days.html", language=language, days=sorted(held.items(), reverse=True), group=group)
+        sites = [site for site in library.groups("language", sites=True).sites if site.name == language]
+        return frame.page(
+            request,
+            "library_days.html",
+            language=language,
+            days=[(key.day, each) for key, each in held.items()],
+            columns=_by_day(((key.day, each.documents) for key, each in held.items()), frame.words(request)),
+            group=next((row for row in library.groups("language").rows if row.name == language), None),
+            sites=sites[:SITES_SHOWN],
+            site_count=len(sites),
+        )
+
+    @router.get("/library/collection", response_class=HTMLResponse)
+    def collection(request: Request, name: Annotated[str, Query(pattern=COLLECTION, min_length=1)]) -> HTMLResponse:
+        group = next((row for row in library.groups("collection").rows if row.name == name), None)
+        held = library.days(collection=name)
+        if group is None:
+            raise HTTPException(404, "The library has nothing of this collection")
+        return frame.page(
+            request,
+            "library_collection.html",
+            name=name,
+            group=group,
+            holdings=library.holdings(name),
+            shelves=list(held.items()),
+            documents=sum(each.documents for each in held.values()),
+            columns=_by_day(((key.day, each.documents) for key, each in held.items()), frame.words(request)),
+        )
 
     @router.get("/library/day", response_class=HTMLResponse)
     def one_day(
-        request: Request, language: Language, day: date, page: Annotated[int, Query(ge=1, le=1_000_000)] = 1, failed: bool = False
+        request: Request,
+        language: Language,
+        day: date,
+        collection: Collection = "",
+        page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+        failed: bool = False,
     ) -> HTMLResponse:
-        rows = library.documents.get((language, day))
-        shown = rows.slice((page - 1) * PAGES_SHOWN, PAGES_SHOWN).to_dicts()
+        rows = library.documents(language, day, collection)
         return frame.page(
             request,
             "library_day.html",
             language=language,
             day=day.isoformat(),
+            collection=collection,
             total=rows.height,
-            documents=shown,
+            documents=rows.slice((page - 1) * PAGES_SHOWN, PAGES_SHOWN).to_dicts(),
             page=page,
             a_page=PAGES_SHOWN,
             files=library.files(language, day),
@@ -106,10 +115,10 @@ def create_library_pages(root: str, frame: Frame, access: Access, folder: str = 
             day = date.fromisoformat(fields.get("day", ""))
         except ValueError:
             raise HTTPException(400, "This is no day") from None
-        if not re.match(_LANGUAGE, language) or kind not in FORMATS:
+        if not re.match(LANGUAGE, language) or kind not in FORMATS:
             raise HTTPException(400, "There is no such library")
         made = await run_in_threadpool(library.make, language, day, kind)
-        return RedirectResponse(f"/library/day?lang={language}&day={day}{'' if made else '&failed=1'}", 303)
+        return RedirectResponse(with_query("/library/day", lang=language, day=day, failed="" if made else 1), 303)
 
     @router.get("/library/file")
     def file(
@@ -130,71 +139,9 @@ def create_library_pages(root: str, frame: Frame, access: Access, folder: str = 
     return router
 
 
-class _Library:
-    """What the pages ask of a workspace, kept for a minute."""
-
-    def __init__(self, root: str, folder: str) -> None:
-        self._root = root
-        self._folder = folder
-        self._making = threading.Lock()
-        self.groups = Kept[str, Groups](self._groups, _KEPT_S)
-        self.hosts = Kept[str, HostTable](lambda _: hosts_of(Workspace.open(root), most=1), _KEPT_S)
-        self.days = Kept[str, Mapping[date, Held]](self._days, _KEPT_S)
-        self.documents = Kept[tuple[str, date], pl.DataFrame](self._documents, _KEPT_S, most=8)
-
-    def files(self, language: str, day: date) -> list[Offered]:
-        """The files that an export has finished for a day."""
-        found = []
-        for kind in sorted(FORMATS):
-            place = self._place(kind, language, day)
-            if not (place / INDEX).is_file():
-                continue
-            for path in sorted(place.iterdir()):
-                if _FILE.fullmatch(path.name) and path.is_file():
-                    status = path.stat()
-                    found.append(Offered(kind, path.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
-        return found
-
-    def path(self, language: str, day: date, kind: str, name: str) -> Path | None:
-        """The file of that name, if it is one of the day's."""
-        if not any((each.kind, each.name) == (kind, name) for each in self.files(language, day)):
-            return None
-        return self._place(kind, language, day) / name
-
-    def make(self, language: str, day: date, kind: str) -> bool:
-        """Write a day's files. False: others are being written now, here or by somebody's export.
-
-        Raises:
-            WorkError: they could not be written.
-        """
-        if not self._making.acquire(blocking=False):
-            return False
-        try:
-            config, state = read_config(self._root), Workspace.open(self._root).state()
-            chosen = LibrarySelection(language, since=day, until=day)
-            languages = library_languages(config, state)
-            export_task(LibraryTask(self._root, str(self._home()), kind, chosen, config, languages, DEFAULT_FILE_BYTES))
-            return True
-        finally:
-            self._making.release()
-
-    def _home(self) -> Path:
-        return Path(self._folder or f"{open_storage(self._root).scratch()}/library")
-
-    def _place(self, kind: str, language: str, day: date) -> Path:
-        return self._home() / kind / language / day.isoformat()
-
-    def _languages(self, workspace: Workspace) -> Mapping[str, str]:
-        return library_languages(read_config(self._root), workspace.state())
-
-    def _groups(self, by: Any) -> Groups:
-        return groups_of(Workspace.open(self._root), by, read_config(self._root))
-
-    def _days(self, language: str) -> Mapping[date, Held]:
-        workspace = Workspace.open(self._root)
-        held: Mapping[ShelfKey, Held] = library_days(workspace, LibrarySelection(language), self._languages(workspace))
-        return {key.day: each for key, each in held.items() if key.language == language}
-
-    def _documents(self, shelf: tuple[str, date]) -> pl.DataFrame:
-        workspace = Workspace.open(self._root)
-        return library_documents(workspace, LibrarySelection(shelf[0], since=shelf[1], until=shelf[1]), self._languages(workspace))
+def _by_day(counted: Iterable[tuple[date, int]], words: Interface) -> list[tuple[str, int, int]]:
+    """For the chart: the last days that have any, the oldest first."""
+    days: dict[date, int] = {}
+    for day, number in counted:
+        days[day] = days.get(day, 0) + number
+    return [(f"{day.isoformat()}: {words.number(number)}", number, 0) for day, number in sorted(days.items())[-_DAYS_DRAWN:]]

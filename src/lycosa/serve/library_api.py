@@ -1,0 +1,268 @@
+"""The library as JSON under /api/v1/library: what the pages show, from the tables down to one page's record, and the files of a day."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse
+
+from lycosa.app.page_record import MOST_LINKS, page_record
+from lycosa.serve.access import WRITE_ERRORS, Access
+from lycosa.serve.api import ERRORS, NOT_FOUND
+from lycosa.serve.frame import with_query
+from lycosa.serve.library import COLLECTION, LANGUAGE, Library
+from lycosa.serve.problems import Problem
+
+MOST_DOCUMENTS = 1_000
+_MAX_URL = 4_000
+_BUSY: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Other files are being written now"}
+}
+
+Language = Annotated[str, Query(alias="lang", pattern=LANGUAGE, description="ISO 639 code; `und`: unknown.")]
+AnyLanguage = Annotated[str, Query(alias="lang", pattern=f"^$|{LANGUAGE}", description="Only this language.")]
+OfCollection = Annotated[str, Query(pattern=COLLECTION, description="Only this collection.")]
+Day = Annotated[date, Query(description="UTC, ISO 8601.")]
+
+
+class GroupLine(BaseModel):
+    """One language, collection or type. Means are over the days from the first fetch to the last."""
+
+    name: str
+    pages: int
+    sites: int
+    bytes: int = Field(description="Of the live pages, decoded.")
+    first: datetime | None
+    newest: datetime | None
+    days: int
+    fetched: int
+    fetched_bytes: int
+    pages_a_day: float
+    bytes_a_day: float
+
+
+class SiteLine(BaseModel):
+    """One host of a group."""
+
+    name: str = Field(description="The group's.")
+    host: str
+    pages: int
+    bytes: int
+    newest: datetime
+
+
+class LibraryTable(BaseModel):
+    """A table of the library, as `lycosa status --by` prints it; most pages first."""
+
+    by: str
+    rows: list[GroupLine]
+    total: GroupLine
+    sites: list[SiteLine] = Field(description="With `sites`.")
+
+
+class HostStatistics(BaseModel):
+    """All hosts, counted."""
+
+    total: int
+    found: dict[date, int] = Field(description="How many were found on which day.")
+    servers: dict[str, int] = Field(description="How many say that they run which software.")
+
+
+class ShelfLine(BaseModel):
+    """One day of one language: pages that were new or changed, and the hosts they are from."""
+
+    language: str
+    day: date
+    documents: int
+    hosts: int
+
+
+class HoldingsAnswer(BaseModel):
+    """What a collection has stored."""
+
+    name: str
+    captures: int = Field(description="Raw pages: exchanges in the archive.")
+    archived_bytes: int = Field(description="What these take there, compressed.")
+    waiting: int = Field(description="URLs that wait to be fetched.")
+    pages: int
+    links: int = Field(description="Links in its live pages.")
+    documents: int = Field(description="In the XML library, on all days.")
+    days: list[ShelfLine]
+
+
+class DocumentLine(BaseModel):
+    """One page on a day."""
+
+    url: str
+    collection: str
+    title: str
+    headline: str
+    charset: str
+    fetched_at: datetime
+    live: bool = Field(description="Whether it says the same now.")
+
+
+class Documents(BaseModel):
+    """Pages of a day, in the order of its files."""
+
+    total: int
+    documents: list[DocumentLine]
+
+
+class FileLine(BaseModel):
+    """A file that can be taken."""
+
+    kind: str
+    name: str
+    bytes: int
+    made_at: datetime
+    href: str = Field(description="Where, on this server.")
+
+
+class WantedFiles(BaseModel):
+    """Files to make of a day."""
+
+    lang: str = Field(pattern=LANGUAGE)
+    day: date
+    kind: Literal["jsonl", "parquet", "text", "xml"] = "xml"
+
+
+class LinkLine(BaseModel):
+    """A link of a page, or to it."""
+
+    url: str
+    anchor: str
+    kind: str
+
+
+class PageAnswer(BaseModel):
+    """One page's record."""
+
+    url: str
+    collection: str
+    title: str
+    headline: str
+    description: str
+    headings: list[str]
+    main_text: str
+    language: str
+    language_score: float
+    other_languages: list[str]
+    charset: str
+    published_at: datetime | None
+    fetched_at: datetime
+    canonical: str | None
+    redirect_from: str | None
+    may_index: bool
+    may_follow: bool
+    size: int = Field(description="Bytes, decoded.")
+    faults: list[str]
+    record_id: str = Field(description="Of the WARC record that it was read from.")
+    link_count: int
+    links: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
+    linked_from_count: int
+    linked_from: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
+
+
+def create_library_api(root: str, access: Access, library: Library) -> APIRouter:
+    """The routes."""
+    router = APIRouter(prefix="/api/v1/library", tags=["library"])
+    errors = {**ERRORS, **NOT_FOUND}
+
+    @router.get("", responses=ERRORS)
+    def table(
+        by: Annotated[Literal["language", "collection", "type"], Query(description="What to count by.")] = "language",
+        sites: Annotated[bool, Query(description="List the hosts of each, too.")] = False,
+    ) -> LibraryTable:
+        """Pages, sites, sizes and days by language, collection or type."""
+        return LibraryTable.model_validate(asdict(library.groups(by, sites=sites)))
+
+    @router.get("/hosts", responses=ERRORS)
+    def hosts() -> HostStatistics:
+        """Hosts by the day on which they were found, and by their software. `/api/v1/hosts` lists them."""
+        found = library.hosts()
+        return HostStatistics(total=found.total, found=dict(found.found), servers=dict(found.servers))
+
+    @router.get("/collections/{name}", responses=errors)
+    def holdings(name: Annotated[str, Path(pattern=COLLECTION)]) -> HoldingsAnswer:
+        """What a collection has stored: raw pages, waiting URLs, links, and the days of its library."""
+        if not any(row.name == name for row in library.groups("collection").rows):
+            raise HTTPException(404, "The library has nothing of this collection")
+        shelves = _shelves(library, "", name)
+        documents = sum(shelf.documents for shelf in shelves)
+        return HoldingsAnswer(name=name, **asdict(library.holdings(name)), documents=documents, days=shelves)
+
+    @router.get("/days", responses=ERRORS)
+    def days(language: AnyLanguage = "", collection: OfCollection = "") -> list[ShelfLine]:
+        """The days of the library, the newest first."""
+        return _shelves(library, language, collection)
+
+    @router.get("/documents", responses=ERRORS)
+    def documents(
+        language: Language,
+        day: Day,
+        collection: OfCollection = "",
+        offset: Annotated[int, Query(ge=0, le=100_000_000)] = 0,
+        n: Annotated[int, Query(ge=1, le=MOST_DOCUMENTS)] = 100,
+    ) -> Documents:
+        """The pages of a day."""
+        rows = library.documents(language, day, collection)
+        shown = rows.slice(offset, n).select("url", "collection", "title", "headline", "charset", "live", fetched_at="at")
+        return Documents(total=rows.height, documents=[DocumentLine.model_validate(row) for row in shown.to_dicts()])
+
+    @router.get("/files", responses=ERRORS)
+    def files(language: Language, day: Day) -> list[FileLine]:
+        """The files of a day that were made, here or by `lycosa export`."""
+        return _files(library, language, day)
+
+    @router.post("/files", responses={**errors, **WRITE_ERRORS, **_BUSY}, dependencies=[Depends(access.writer)])
+    def make(wanted: WantedFiles) -> list[FileLine]:
+        """Write the files of a day, if they do not stand already."""
+        if not library.make(wanted.lang, wanted.day, wanted.kind):
+            raise HTTPException(409, "Other files are being written now: try again in a while.")
+        return [file for file in _files(library, wanted.lang, wanted.day) if file.kind == wanted.kind]
+
+    @router.get(
+        "/file", responses={**errors, 200: {"content": {"application/octet-stream": {}}, "description": "It"}}, response_class=FileResponse
+    )
+    def file(
+        language: Language, day: Day, kind: Annotated[str, Query(max_length=16)], name: Annotated[str, Query(max_length=64)]
+    ) -> FileResponse:
+        """A file of a day."""
+        found = library.path(language, day, kind, name)
+        if found is None:
+            raise HTTPException(404, "There is no such file")
+        return FileResponse(found, media_type="application/octet-stream", filename=name)
+
+    @router.get("/page", responses=errors)
+    def page(url: Annotated[str, Query(min_length=1, max_length=_MAX_URL, description="The page's address.")]) -> PageAnswer:
+        """One page's record: what was understood of it, its main text, its links and those to it."""
+        found = page_record(root, url)
+        if found is None:
+            raise HTTPException(404, "This page is not here")
+        links = [LinkLine(url=link["target"], anchor=link["anchor"], kind=link["kind"]) for link in found.out_links]
+        back = [LinkLine(url=link["source"], anchor=link["anchor"], kind=link["kind"]) for link in found.in_links]
+        return PageAnswer.model_validate(
+            {**found.row, "link_count": found.out, "links": links, "linked_from_count": found.into, "linked_from": back}
+        )
+
+    return router
+
+
+def _shelves(library: Library, language: str, collection: str) -> list[ShelfLine]:
+    held = library.days(language, collection).items()
+    return [ShelfLine(language=key.language, day=key.day, documents=each.documents, hosts=each.hosts) for key, each in held]
+
+
+def _files(library: Library, language: str, day: date) -> list[FileLine]:
+    return [
+        FileLine(
+            **asdict(each), href=with_query("/api/v1/library/file", lang=language, day=day.isoformat(), kind=each.kind, name=each.name)
+        )
+        for each in library.files(language, day)
+    ]
