@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers.certificates import Certificate
 from tests.servers.system import require_program
 
 START_LIMIT_S = 10.0
@@ -26,20 +27,22 @@ MIME_TYPES = Path("/etc/nginx/mime.types")
 
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 _LOG_FORMAT = (
-    '{"at":$msec,"remote":"$remote_addr","server":"$server_addr","host":"$http_host","method":"$request_method","uri":"$request_uri",'
-    '"status":$status,"type":"$sent_http_content_type","bytes":$body_bytes_sent,"agent":"$http_user_agent"}'
+    '{"at":$msec,"remote":"$remote_addr","server":"$server_addr","scheme":"$scheme","host":"$http_host",'
+    '"method":"$request_method","uri":"$request_uri","status":$status,"type":"$sent_http_content_type","bytes":$body_bytes_sent,"agent":"$http_user_agent"}'
 )
 
 
 @dataclass(frozen=True)
 class Server:
-    """One `server` block: a document root on an address of 127.0.0.0/8. `extra` is nginx configuration as it stands."""
+    """One `server` block: a document root on an address of 127.0.0.0/8. With a certificate it speaks TLS, HTTP/2 too, and nothing else;
+    `extra` is nginx configuration as it stands."""
 
     address: str
     root: Path
     index: str = "index.html index.en.html"
     autoindex: bool = True
     extra: str = ""
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,11 @@ class Request:
     content_type: str
     sent_bytes: int
     agent: str
+    scheme: str
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}{self.uri}"
+        return f"{self.scheme}://{self.host}{self.uri}"
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ def _request(line: bytes) -> Request:
         content_type=fields["type"],
         sent_bytes=fields["bytes"],
         agent=fields["agent"],
+        scheme=fields["scheme"],
     )
 
 
@@ -126,8 +131,12 @@ def configuration(servers: Sequence[Server], directory: Path, port: int) -> str:
     ]
     for server in servers:
         listing = "on" if server.autoindex else "off"
+        tls, pair = "", ""
+        if server.certificate:
+            tls, pair = " ssl http2", f"ssl_certificate {server.certificate.certificate}; ssl_certificate_key {server.certificate.key}; "
         lines.append(
-            f"  server {{ listen {server.address}:{port}; root {server.root}; index {server.index}; autoindex {listing}; {server.extra} }}"
+            f"  server {{ listen {server.address}:{port}{tls}; {pair}root {server.root}; index {server.index}; autoindex {listing}; "
+            f"{server.extra} }}"
         )
     return "\n".join([*lines, "}", ""])
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.certificates import Certificate
 from tests.servers.nginx import Nginx, Server, nginx
 
 NAMES = ("apache-manual", "debian-reference", "installation-guide", "maint-guide", "python-doc", "tuxpaint-doc")
@@ -44,11 +45,12 @@ class ServedSites:
 
     sites: tuple[Site, ...]
     server: Nginx
+    scheme: str = "http"
 
     def origin(self, name: str) -> str:
         """`http://ADDRESS:PORT` of a site."""
         site = next(site for site in self.sites if site.name == name)
-        return f"http://{site.address}:{self.server.port}"
+        return f"{self.scheme}://{site.address}:{self.server.port}"
 
     def roots(self) -> dict[str, Path]:
         """Origin -> document root."""
@@ -102,7 +104,10 @@ def require_sites() -> tuple[Site, ...]:
 
 
 @contextmanager
-def serve_sites(sites: tuple[Site, ...], *, port: int = 0, program: str = "") -> Iterator[ServedSites]:
-    """Serve the sites until the block ends, on a free port unless one is given."""
-    with nginx([Server(site.address, site.root) for site in sites], port=port, program=program) as server:
-        yield ServedSites(sites, server)
+def serve_sites(
+    sites: tuple[Site, ...], *, port: int = 0, program: str = "", certificate: Certificate | None = None
+) -> Iterator[ServedSites]:
+    """Serve the sites until the block ends, on a free port unless one is given; over TLS and HTTP/2 with a certificate."""
+    servers = [Server(site.address, site.root, certificate=certificate) for site in sites]
+    with nginx(servers, port=port, program=program) as server:
+        yield ServedSites(sites, server, "https" if certificate else "http")

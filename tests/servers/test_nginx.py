@@ -7,8 +7,10 @@ import os
 import time
 from pathlib import Path
 
+import pycurl
 import pytest
 
+from tests.servers.certificates import make_certificate
 from tests.servers.nginx import Nginx, Server, configuration, free_port, nginx
 
 
@@ -45,6 +47,22 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
     assert not directory.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_speaks_tls_and_http2_with_a_certificate(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<p>x")
+    certificate = make_certificate(tmp_path, "server", "IP:127.0.0.1")
+    with nginx([Server("127.0.0.1", tmp_path, certificate=certificate)]) as server:
+        curl = pycurl.Curl()
+        curl.setopt(pycurl.URL, f"https://127.0.0.1:{server.port}/page.html")
+        curl.setopt(pycurl.CAINFO, str(certificate.certificate))
+        assert curl.perform_rs() == "<p>x"
+        assert curl.getinfo(pycurl.INFO_HTTP_VERSION) == pycurl.CURL_HTTP_VERSION_2_0
+        deadline = time.monotonic() + 10
+        while not server.requests() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [line.url for line in server.requests()] == [f"https://127.0.0.1:{server.port}/page.html"]
+        curl.close()
 
 
 def test_a_configuration_that_nginx_refuses_is_an_error_that_shows_its_log(tmp_path: Path) -> None:
