@@ -10,7 +10,7 @@ import select
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,26 @@ FLAGS = (
 )
 
 
+_KEYS = {"Enter": 13, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40}
+# Where to press an element: in the middle of its first line, if it is what one touches there.
+_PLACE = """(() => {
+  const found = %s;
+  if (!found) return "there is no such thing on the page";
+  found.scrollIntoView({block: "center", inline: "nearest"});
+  const box = found.getClientRects()[0];
+  if (!box) return "it is not shown";
+  const at = [box.left + box.width / 2, box.top + box.height / 2];
+  const there = document.elementFromPoint(...at);
+  return found.contains(there) ? at : `something else lies there: ${there?.outerHTML.slice(0, 200)}`;
+})()"""
+
+
 class Browser:
-    """One page of one browser. `asked` holds the URL of every request that pages made since it was last cleared."""
+    """One page of one browser.
+
+    Of what happened since they were last cleared: `asked`, the URL of every request of pages; `fonts`, those that asked for a font;
+    `errors`, what the console and the browser complained of; `shifts`, by how much things moved that nobody had touched.
+    """
 
     def __init__(self, commands: int, events: int) -> None:
         self._commands = commands
@@ -46,10 +64,14 @@ class Browser:
         self._session = ""
         self.asked: list[str] = []
         self.errors: list[str] = []
+        self.fonts: list[str] = []
+        self.shifts: list[float] = []
+        self._taken: str | None = None
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self._call(f"{domain}.enable")
+        self._call("PerformanceTimeline.enable", eventTypes=["layout-shift"])
 
     def open(self, url: str) -> None:
         """Go to a URL and wait until it has loaded."""
@@ -70,6 +92,52 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def until(self, expression: str) -> Any:
+        """Wait until an expression is true, on whatever page is there by then, and give its value."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            answer = self._send("Runtime.evaluate", {"expression": expression, "returnByValue": True, "awaitPromise": True})
+            value = answer.get("result", {}).get("result", {}).get("value")  # nothing, while one page gives way to another
+            if value:
+                return value
+            assert time.monotonic() < deadline, f"never true: {expression}"
+            time.sleep(0.03)
+
+    @property
+    def loads(self) -> int:
+        """Pages that have loaded so far."""
+        self.evaluate("0")
+        return self._loads
+
+    def click(self, find: str) -> None:
+        """Press the element that an expression gives, as a finger does: it must be in sight, and nothing over it."""
+        place = self.evaluate(_PLACE % find)
+        assert not isinstance(place, str), f"{find}: {place}"
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+
+    def follow(self, find: str) -> None:
+        """Press what leads to another page, and wait until that has loaded."""
+        before = self._loads
+        self.click(find)
+        self._wait_for_load(before)
+
+    def take(self, find: str, folder: Path) -> Path:
+        """Press what gives a file, and wait until it lies in the folder."""
+        behaviour = {"behavior": "allow", "downloadPath": str(folder), "eventsEnabled": True}
+        assert "error" not in self._send("Browser.setDownloadBehavior", behaviour, whole=True)
+        self._taken = None
+        self.click(find)
+        deadline = time.monotonic() + LIMIT_S
+        while self._taken is None:
+            self._read(deadline)
+        return Path(self._taken)
+
+    def forget(self, origin: str) -> None:
+        """Drop the cookies and what a site has stored."""
+        self._call("Network.clearBrowserCookies")
+        self._call("Storage.clearDataForOrigin", origin=origin, storageTypes="local_storage")
+
     def look(self, width: int, height: int, *, dark: bool = False) -> None:
         """Set the window's size in CSS pixels and the preferred colour scheme."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
@@ -84,16 +152,22 @@ class Browser:
         """Type into what has the focus."""
         self._call("Input.insertText", text=text)
 
+    def key(self, name: str) -> None:
+        """Press one key: a character, Enter, Escape, or an arrow."""
+        text = "\r" if name == "Enter" else name if len(name) == 1 else ""
+        code = _KEYS.get(name, ord(name[0].upper()))
+        for kind in ("keyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code, text=text)
+
     def press_enter(self) -> None:
         """Press Enter and wait until the next page has loaded."""
         before = self._loads
-        for kind in ("keyDown", "keyUp"):
-            self._call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+        self.key("Enter")
         self._wait_for_load(before)
 
     def screenshot(self) -> bytes:
         """The window as PNG."""
-        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+        return base64.b64decode(self._call("Page.captureScreenshot", format="png", optimizeForSpeed=True)["data"])
 
     def _wait_for_load(self, before: int) -> None:
         deadline = time.monotonic() + LIMIT_S
@@ -101,9 +175,16 @@ class Browser:
             self._read(deadline)
 
     def _call(self, method: str, **parameters: object) -> dict[str, Any]:
+        answer = self._send(method, parameters)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _send(self, method: str, parameters: Mapping[str, object], *, whole: bool = False) -> dict[str, Any]:
+        """Have the page, or the browser as a whole, do something; its answer."""
         number = next(self._numbers)
         message: dict[str, object] = {"id": number, "method": method, "params": parameters}
-        if self._session:
+        if self._session and not whole:
             message["sessionId"] = self._session
         data = json.dumps(message).encode() + b"\0"
         while data:
@@ -112,9 +193,7 @@ class Browser:
         while True:
             answer = self._read(deadline)
             if answer.get("id") == number:
-                assert "error" not in answer, answer
-                result: dict[str, Any] = answer["result"]
-                return result
+                return answer
 
     def _read(self, deadline: float) -> dict[str, Any]:
         """The next message; events are noted."""
@@ -131,8 +210,20 @@ class Browser:
                 self._loads += 1
             case "Network.requestWillBeSent":
                 self.asked.append(message["params"]["request"]["url"])
+                if message["params"].get("type") == "Font":
+                    self.fonts.append(message["params"]["request"]["url"])
             case "Log.entryAdded" if message["params"]["entry"]["level"] == "error":
                 self.errors.append(message["params"]["entry"]["text"])
+            case "Runtime.exceptionThrown":
+                self.errors.append(str(message["params"]["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if message["params"]["type"] in ("error", "warning", "assert"):
+                self.errors.append(str(message["params"]["args"]))
+            case "PerformanceTimeline.timelineEventAdded":
+                shift = message["params"]["event"].get("layoutShiftDetails", {})
+                if not shift.get("hadRecentInput"):
+                    self.shifts.append(float(shift.get("value", 0)))
+            case "Browser.downloadProgress" if message["params"]["state"] == "completed":
+                self._taken = str(message["params"]["filePath"])
         return message
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-OUR_SCRIPTS = [{"type": "module", "src": f"/static/{name}.js"} for name in ("search", "suggest")]
+OUR_SCRIPTS = [
+    {"type": "module", "src": "/static/search.js", "blocking": "render"},  # it sorts what is shown, before it is shown
+    {"type": "module", "src": "/static/suggest.js"},
+]
 """The scripts of the search page: this one, and never another."""
 
 _VOID = {"meta", "link", "input", "br", "img", "path", "circle", "ellipse"}

@@ -61,12 +61,10 @@ def write_picture(report: SiteReport, path: str) -> None:
 
 def site_picture(report: SiteReport) -> str:
     """The SVG document."""
-    root = _boxes(report)
-    _measure(root, _COLUMNS)
+    root, width, height = _measured(report)
     broken: dict[str, int] = {}
     for link in report.broken:
         broken[link.source] = broken.get(link.source, 0) + 1
-    width, height = max(root.width + 2 * _PAD, _LEGEND_W), root.height + 3 * _PAD + 2 * _HEAD
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
         f"<title>{_text(f'{report.site}: {report.pages:,} pages')}</title>",
@@ -77,6 +75,18 @@ def site_picture(report: SiteReport) -> str:
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def picture_size(report: SiteReport) -> tuple[int, int]:
+    """Width and height of that document, in pixels."""
+    _, width, height = _measured(report)
+    return width, height
+
+
+def _measured(report: SiteReport) -> tuple[_Box, int, int]:
+    root = _boxes(report)
+    _measure(root, _COLUMNS)
+    return root, max(root.width + 2 * _PAD, _LEGEND_W), root.height + 3 * _PAD + 2 * _HEAD
 
 
 def _boxes(report: SiteReport) -> _Box:

@@ -74,6 +74,11 @@ def create_pages(source: Source, frame: Frame) -> APIRouter:
             asked=asked_words(results.translations, results.translations[0].language if results.translations else ""),
         )
 
+    @router.get("/favicon.ico")
+    def icon() -> Response:
+        """What browsers ask for where a document of ours cannot name an icon: feeds, pictures, copies."""
+        return RedirectResponse("/static/icon.svg", 308)
+
     @router.get("/advanced", response_class=HTMLResponse)
     def advanced(request: Request) -> Response:
         fields = {name: request.query_params.get(name, "").strip()[:MAX_QUERY] for name in ADVANCED}

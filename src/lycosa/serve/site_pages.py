@@ -17,7 +17,7 @@ from lycosa.app.site_changes import changes_of
 from lycosa.app.site_report import report_of
 from lycosa.core.errors import UsageError
 from lycosa.monitor.changes import Change
-from lycosa.monitor.site_picture import site_picture
+from lycosa.monitor.site_picture import picture_size, site_picture
 from lycosa.monitor.site_report import SiteReport
 from lycosa.serve.api import ERRORS
 from lycosa.serve.frame import Frame
@@ -149,6 +149,7 @@ def create_site_pages(root: str, frame: Frame) -> APIRouter:
             a_page=ROWS,
             folders=sorted(sorted(report.tree, key=lambda each: -each.pages)[:_MOST_FOLDERS], key=lambda each: each.path),
             columns=_depth_columns(report, words),
+            map_size=picture_size(report) if listing is None else (0, 0),
         )
 
     @router.get("/site/map.svg", include_in_schema=False)

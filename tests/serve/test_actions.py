@@ -1,0 +1,337 @@
+"""What a reader does, page by page, in a real browser: with and without scripts, on a desk and on a phone. Nobody has to come in for it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from urllib.parse import parse_qs, quote, urlsplit
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.search.test_versions import Taken, archive
+from tests.serve.browser import Browser
+from tests.serve.conftest import serving
+from tests.serve.person import WAYS, Person, Way, person
+
+ENTRIES = (".//item/title", ".//{http://www.w3.org/2005/Atom}entry/{http://www.w3.org/2005/Atom}title")
+TITLES = ".results > li h2"
+HOME = "Spiders that hunt on foot · The Wolf Spider Pages"
+OLD = "<title>Spiders that hunt on foot</title><main><h1>Spiders that hunt on foot</h1><p>An older text stood here.</p></main>"
+
+
+@pytest.fixture(scope="module")
+def home(workspace: str) -> str:
+    """The URL of the page that the walk comes back to."""
+    urls: list[str] = LiveTables(Workspace.open(workspace)).scan("pages").collect()["url"].to_list()
+    return next(url for url in urls if url.startswith("http://127.0.2.1:") and urlsplit(url).path == "/")
+
+
+@pytest.fixture(scope="module")
+def address(workspace: str, home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The real server over a workspace that has an older version of that page as well."""
+    root = tmp_path_factory.mktemp("read") / "w"
+    shutil.copytree(workspace, root)
+    archive(Workspace.open(str(root)), [Taken(home, 0, OLD.encode())])
+    with serving(str(root)) as served:
+        yield served
+
+
+@pytest.fixture(params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    return found
+
+
+def asked(reader: Person) -> dict[str, list[str]]:
+    """The query of the address: what a permalink holds."""
+    return parse_qs(urlsplit(reader.place).query)
+
+
+def test_searching(chromium: Browser, address: str, way: Way) -> None:
+    with person(chromium, address, way, "search") as reader:
+        reader.go("/")
+        assert reader.value("document.activeElement.name") == "q", "one may type at once"
+        if way.scripts:
+            suggestions(reader)
+            reader.go("/")
+        reader.search("wolf spider mother")
+        assert reader.texts(TITLES)[0] == "Mothers with a load · The Wolf Spider Pages"
+        assert asked(reader) == {"q": ["wolf spider mother"], "lang": [""]} or asked(reader) == {"q": ["wolf spider mother"]}
+        assert reader.texts(".snippet mark, h2 mark")
+        bare = "[...document.querySelectorAll('.results h2:not(:has(bdi)), .results :is(h2, .snippet):not([lang][dir])')]"
+        assert reader.value(f"{bare}.length") == 0
+        narrowed_and_widened(reader)
+        other_languages(reader)
+        in_order_and_further(reader)
+        if way.scripts:
+            keys(reader)
+            sites_of_ones_own(reader)
+        else:
+            assert reader.value("document.querySelectorAll('.results button').length") == 0, "nothing that does nothing"
+        advanced(reader)
+
+
+def suggestions(reader: Person) -> None:
+    """They come as one types; an arrow chooses, Escape takes back, Enter searches."""
+    shown = ".suggestions:not([hidden]) li"
+    reader.browser.click("document.querySelector('input[name=q]')")
+    reader.browser.type_text("wolf sp")
+    reader.browser.until(f"document.querySelectorAll('{shown}').length > 0")
+    first = reader.texts(shown)[0]
+    reader.browser.key("ArrowDown")
+    assert reader.value("document.querySelector('input[name=q]').value") == first
+    reader.browser.key("Escape")
+    assert reader.value("document.querySelector('input[name=q]').value") == "wolf sp"
+    assert reader.texts(shown) == []
+    reader.browser.type_text("i")
+    reader.browser.until(f"document.querySelectorAll('{shown}').length > 0")
+    reader.browser.follow(f"document.querySelector('{shown}')")
+    reader.look()
+    assert asked(reader)["q"] == [first]
+
+
+def narrowed_and_widened(reader: Person) -> None:
+    """Facets, the language list, more from a site, similar pages; each is an address of its own that can be kept."""
+    reader.go("/?q=spider")
+    everything = reader.texts(".summary")[0].partition("pages")[0]
+    reader.follow("Deutsch", ".facets")
+    assert asked(reader)["lang"] == ["de"]
+    assert set(reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")) == {"de"}
+    reader.choose("Language", "ja")
+    reader.press("Search", ".field")
+    assert set(reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")) == {"ja"}
+    reader.go("/?q=spider")
+    host = reader.value("document.querySelector('.results > li').dataset.host")
+    more = next(each for each in reader.texts(".facts a") if each.startswith(f"more from {host}"))
+    reader.follow(more)
+    assert asked(reader)["site"] == [host]
+    assert set(reader.value("[...document.querySelectorAll('.results > li')].map(each => each.dataset.host)")) == {host}
+    shown = reader.texts(TITLES)
+    reader.go(reader.place)
+    assert reader.texts(TITLES) == shown, "an address shows the same again"
+    reader.follow("Search all sites again")
+    assert reader.texts(".summary")[0].startswith(everything)
+    title = reader.texts(TITLES)[0]
+    reader.follow("similar pages", ".results > li:first-child")
+    assert asked(reader)["q"][0].startswith("similar:")
+    assert reader.texts(TITLES)
+    assert title not in reader.texts(TITLES)
+
+
+def other_languages(reader: Person) -> None:
+    """Asked in other languages too, with words that can be mended."""
+    reader.go("/?q=museum")
+    assert "ru" not in reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")
+    reader.follow("also in other languages")
+    reader.press_here("Asked in 8 more languages: what for, and how to mend it", kind="summary")
+    reader.fill("museum", "музей", "fieldset:has(legend[lang=ru])")
+    reader.press("Ask again")
+    assert asked(reader)["translate"] == ["ru:museum=музей"]
+    assert "ru" in reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")
+    reader.follow("only as it was asked")
+    assert "ru" not in reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")
+
+
+def in_order_and_further(reader: Person) -> None:
+    """Newest first, the next page of results, another spelling, feeds, OpenSearch, a query that finds nothing."""
+    reader.go("/?q=spider")
+    first = reader.texts(TITLES)
+    reader.follow("newest first")
+    days = reader.value("[...document.querySelectorAll('.facts time')].map(each => each.dateTime)")
+    assert days == sorted(days, reverse=True)
+    reader.follow("best first")
+    assert reader.texts(TITLES) == first
+    reader.follow("Next", ".pages")
+    assert reader.texts(".pages [aria-current=page]") == ["2"]
+    assert not set(first) & set(reader.texts(TITLES))
+    reader.search("tarantulla")
+    reader.follow("tarantula", ".meant")
+    assert reader.texts(TITLES)
+    feeds = reader.value("[...document.querySelectorAll('link[rel=alternate], link[rel=search]')].map(each => [each.type, each.href])")
+    kinds = {kind: urlsplit(href)._replace(scheme="", netloc="").geturl() for kind, href in feeds}
+    assert set(kinds) == {"application/rss+xml", "application/atom+xml", "application/opensearchdescription+xml"}
+    titles = reader.texts(TITLES)
+    reader.browser.follow("[...document.querySelectorAll('.tongues a')].find(each => each.innerText === 'feed')")
+    description = httpx.get(reader.address + kinds.pop("application/opensearchdescription+xml")).text
+    assert f'template="{reader.address}/?q={{searchTerms}}' in description
+    shown = [reader.value("document.body.innerText"), *(httpx.get(reader.address + path).text for path in kinds.values())]
+    feeds = [ElementTree.fromstring(each) for each in shown]
+    entries = [[title.text for where in ENTRIES for title in feed.iterfind(where)] for feed in feeds]
+    assert [sorted(each) for each in entries] == [sorted(titles)] * 3
+    reader.clear()
+    reader.go("/?q=xyzzyplugh")
+    reader.sees("No page matches")
+
+
+def keys(reader: Person) -> None:
+    """`/` to the box, `j` and `k` through the results, Enter opens."""
+    reader.go("/?q=spider")
+    titles = reader.texts(TITLES)
+    shown = []
+    for name in "jjk":
+        reader.browser.key(name)
+        shown.append(reader.value("document.activeElement.innerText"))
+    assert shown == [titles[0], titles[1], titles[0]]
+    reader.browser.key("/")
+    assert reader.value("[document.activeElement.name, document.activeElement.value]") == ["q", "spider"]
+
+
+def sites_of_ones_own(reader: Person) -> None:
+    """Sites that this browser blocks or prefers: kept, listed, forgotten."""
+    hosts = "[...document.querySelectorAll('.results > li')].filter(each => each.checkVisibility()).map(each => each.dataset.host)"
+    before = reader.value(hosts)
+    other = next(host for host in before if host != before[0])
+    for host, words in ((other, "prefer this site"), (before[0], "block this site")):
+        reader.press_here(f"what to do with {host}", f'li[data-host="{host}"]', "summary")
+        reader.press_here(words, f'li[data-host="{host}"] details[open]')
+    assert reader.value(hosts)[0] == other
+    assert before[0] not in reader.value(hosts)
+    reader.go("/?q=spider")
+    assert (reader.value(hosts)[0], before[0] in reader.value(hosts)) == (other, False)
+    reader.press_here("show them")
+    assert before[0] in reader.value(hosts)
+    reader.go("/advanced")
+    assert len(reader.texts("#sites li")) == 2
+    reader.press_here("forget", "#sites li:first-child")
+    reader.press_here("forget", "#sites li")
+    assert reader.texts("#sites, #sites h2") == []
+    reader.go("/?q=spider")
+    assert reader.value(hosts) == before
+
+
+def advanced(reader: Person) -> None:
+    """The form writes the query, and teaches it."""
+    reader.follow("advanced search")
+    reader.fill("All of these words", "spider")
+    reader.fill("In the title", "mothers")
+    reader.choose("Language", "en")
+    if reader.way.scripts:
+        reader.browser.until("document.querySelector('#built').innerText.includes('lang:en')")
+    else:
+        reader.press("Show the query")
+    assert reader.texts("#built") == ["spider intitle:mothers lang:en"]
+    reader.press("Search", ".advanced")
+    assert reader.value("document.querySelector('input[name=q]').value") == "spider intitle:mothers lang:en"
+    assert reader.texts(TITLES)[0] == "Mothers with a load · The Wolf Spider Pages"
+
+
+def test_copies_and_versions(chromium: Browser, address: str, home: str, way: Way) -> None:
+    with person(chromium, address, way, "copies") as reader:
+        reader.go("/?q=hunt+on+foot+site%3A127.0.2.1")
+        assert reader.texts(TITLES)[0] == HOME
+        reader.follow("cached copy", ".results > li:first-child")
+        reader.sees(home, "Copy from")
+        assert reader.value("document.querySelector('iframe').sandbox.contains('allow-scripts')") is False
+        copy = reader.value("document.querySelector('iframe').getAttribute('src')")
+        reader.follow("text only")
+        reader.sees("Wolf spiders do not wait", "Copy from")
+        reader.follow("as it was")
+        reader.follow("2 versions")
+        assert len(reader.texts("tbody tr")) == 2
+        reader.press("Compare")
+        assert "An older text stood here." in reader.texts("del")
+        assert any("Wolf spiders do not wait" in each for each in reader.texts("ins"))
+        reader.follow("all versions")
+        reader.browser.follow("document.querySelector('tbody tr:last-child a')")
+        reader.look()
+        reader.follow("text only")
+        reader.sees("An older text stood here.")
+        # The frame's own document: links to pages that are here lead to their copies, and are marked.
+        reader.browser.open(reader.address + copy)
+        kept = "[...document.querySelectorAll('a[href^=\"/cached?\"]')]"
+        assert reader.value(f"{kept}.length") > 5
+        assert reader.value(f"new Set({kept}.map(each => getComputedStyle(each).textDecorationStyle)).size") == 1
+        assert reader.value(f"getComputedStyle({kept}[0]).textDecorationStyle") == "dotted"
+        reader.clear()
+        reader.browser.follow(f"{kept}[1]")
+        reader.look()
+        reader.sees("Copy from")
+        reader.go("/?q=venomous+paragraph")
+        reader.follow("cached copy", ".results > li:first-child")
+        assert reader.value("document.title").startswith("Copy of")
+
+
+def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: Way) -> None:
+    host = "127.0.2.1"
+    with person(chromium, address, way, "library") as reader:
+        reader.go("/")
+        reader.follow("Library", ".around")
+        reader.follow("Deutsch")
+        days = [each for each in reader.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each)]
+        assert len(reader.value("[...document.querySelectorAll('svg.chart title')]")) == len(days)
+        reader.follow(days[0])
+        reader.follow("Spinnen, die zu Fuß jagen")
+        reader.sees("charset", "utf-8", "Main text", "Sie laufen, schleichen, springen")
+        reader.follow("cached copy")
+        reader.go(f"/library/page?url={quote(home, safe='')}")
+        reader.follow("Explain")
+        reader.sees("State and schedule", "visited", home)
+
+        reader.follow("Sites", ".around")
+        reader.fill("Name", host)
+        reader.press("Show")
+        assert asked(reader)["like"] == [host]
+        reader.follow(host)
+        assert "/life/" in reader.texts("tbody th")
+        reader.value("document.querySelector('img.map').scrollIntoView()")
+        reader.browser.until("document.querySelector('img.map').naturalWidth > 100")
+        reports = reader.texts(".chips a")
+        assert [each for each in reports if each.startswith("Broken links")] == ["Broken links 1"]
+        for report in reports if way == WAYS[-1] else ["Broken links 1", "All pages 18"]:
+            reader.follow(report, ".chips")
+            if report == "Broken links 1":
+                assert "drawings-1998.html" in reader.texts("tbody tr")[0]
+            if report == "Changes":
+                break
+        reader.go(f"/site/changes?name={host}")
+        reader.fill("Days back", "30")
+        reader.press("Show")
+        assert asked(reader)["days"] == ["30"]
+        reader.follow("all versions", f'tr:has(a[href$="={quote(home, safe="")}"])')
+        reader.sees("2 versions are archived")
+        reader.browser.open(f"{reader.address}/site/map.svg?name={host}")
+        assert reader.value("document.querySelectorAll('rect').length") > 10
+        reader.clear()
+
+        reader.go("/crawl")
+        assert reader.value("document.querySelectorAll('svg.chart title').length") > 0
+        reader.follow(host)
+        reader.sees("Last fetches", "Nothing waits there.")
+        reader.go("/crawl")
+        reader.follow("All hosts")
+        reader.fill("Name", "127.0.2.2")
+        reader.press("Show")
+        assert reader.texts("tbody th") == ["127.0.2.2"]
+        reader.go("/crawl")
+        reader.fill("URL", home)
+        reader.press("Explain")
+        reader.sees("State and schedule", "fetched and understood")
+
+        reader.go("/uptime")
+        reader.fill("Host or URL", host)
+        reader.press("Show")
+        reader.sees("by the crawl's own visits", "answered well")
+
+
+def test_the_language_of_our_words(chromium: Browser, address: str, way: Way) -> None:
+    with person(chromium, address, way, "words") as reader:
+        reader.go("/crawl")
+        for name, code, direction, words in (
+            ("Русский", "ru", "ltr", "Сейчас"),
+            ("العربية", "ar", "rtl", "الآن"),
+            ("中文", "zh", "ltr", "现在"),
+        ):
+            reader.follow(name, ".foot")
+            assert reader.place == "/crawl", "one stays where one was"
+            assert reader.value("[document.documentElement.lang, document.documentElement.dir]") == [code, direction]
+            assert words in reader.texts("h2")
+        reader.go("/nowhere", missing=True)
+        reader.follow("Español", ".foot", missing=True)
+        reader.browser.follow("document.querySelector('.message a')")
+        reader.look()
+        assert reader.place == "/"
