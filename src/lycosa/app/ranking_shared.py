@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from lycosa.crawl.ranking import Solved
 from lycosa.crawl.schedule import Ranked, Ranker
 from lycosa.frontier.change_rate import RatePrior
 from lycosa.frontier.recrawl import RecrawlRules
+from lycosa.store.building import build_folder
 from lycosa.store.owner import FOLDER as RUN
 from lycosa.store.storage import Storage
 
@@ -139,21 +139,19 @@ class RankerAmong:
     def _publish(self, found: Ranked) -> None:
         """Hand on what this worker found; it stands at its start again. A disk that does not take it costs the others a ranking each."""
         number, self._mine = self._mine, 0
-        build = Path(tempfile.mkdtemp(prefix=".build-", dir=self._storage.workshop(f"{FOLDER}/{self._collection}")))
         try:
-            build.chmod(0o755)
-            with (build / _CHANGES).open("wb") as file:
-                shutil.copyfileobj(found.changes, file)
-            solved = {**found.solved._asdict(), "prior": found.solved.prior.weights}
-            document = {"made_at": self._clock.now_ms(), "worker": self._worker, "rules": self._rules_now(), "solved": solved}
-            (build / _INFO).write_text(json.dumps(document))
-            self._storage.publish_folder(str(build), self._folder(number))
-            for older in self._numbers()[:-_KEPT]:
-                self._storage.remove_tree(self._folder(older))
-                self._storage.remove(self._note(older))
+            with build_folder(self._storage, f"{FOLDER}/{self._collection}") as build:
+                with (build / _CHANGES).open("wb") as file:
+                    shutil.copyfileobj(found.changes, file)
+                solved = {**found.solved._asdict(), "prior": found.solved.prior.weights}
+                document = {"made_at": self._clock.now_ms(), "worker": self._worker, "rules": self._rules_now(), "solved": solved}
+                (build / _INFO).write_text(json.dumps(document))
+                self._storage.publish_folder(str(build), self._folder(number))
+                for older in self._numbers()[:-_KEPT]:
+                    self._storage.remove_tree(self._folder(older))
+                    self._storage.remove(self._note(older))
         except OSError:
             pass  # the ranking itself is good
         finally:
-            shutil.rmtree(build, ignore_errors=True)
             found.changes.seek(0)
         self._taken[self._collection] = number

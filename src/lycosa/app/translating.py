@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from lycosa.search.across_vectors import Encoder, VectorsInfo, write_vectors
 from lycosa.search.query import Clause, ParsedQuery
 from lycosa.search.query_language import query_language
 from lycosa.search.translated import TranslatedQuery, Translator
+from lycosa.store.building import build_folder
 from lycosa.store.live import LiveTables
 from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
@@ -29,7 +28,6 @@ from lycosa.text.translation.terms import Term, terms
 DICTIONARY, LEARNED, CRAWL = "dictionary", "learned", "crawl"
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 _LANGUAGE = re.compile(r"^[a-z]{2,3}$")
-_BUILD_PREFIX = ".build-"
 _LOOKED_AT = 100  # lines by which a list of Wiktionary is told from columns
 _WORDS = 4  # of a TMX unit that is a term and not a sentence
 # ISO 639-3 as dictd's files are named, and CLDR's names of Chinese: what the index calls these languages.
@@ -175,13 +173,9 @@ def _put(storage: Storage, name: str, kind: str, source: str, target: str, made:
         raise UsageError(f"{name!r} is no name for a table: lower-case letters, digits, point, hyphen and underscore")
     if not made.pairs:
         raise UsageError(f"{told}: nothing there for {source} and {target}")
-    build = Path(tempfile.mkdtemp(prefix=_BUILD_PREFIX, dir=storage.workshop(FOLDER)))
-    try:
-        build.chmod(0o755)
+    with build_folder(storage, FOLDER) as build:
         info = TableInfo(name, kind, source, target, len(made.pairs), analyzers(source, target), told)
         write_table(build / TABLE, info, made.pairs, made.source_surfaces, made.target_surfaces)
         if not storage.publish_folder(str(build), f"{FOLDER}/{name}"):
             raise UsageError(f"there is a table {name} already: `lycosa translate remove {name}`, or give this one another --name")
-    finally:
-        shutil.rmtree(build, ignore_errors=True)
     return info

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 import polars.selectors as cs
 
+from lycosa.archive.members import Damage
 from lycosa.archive.reader import StoredExchange, read_exchanges
 from lycosa.core.records import UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.absorb import Absorber, Replayed
@@ -37,6 +38,7 @@ class Report:
     already_committed: int = 0
     not_admitted: int = 0  # out of today's scope, or no longer known
     others: int = 0  # of partitions that are not held
+    damaged: int = 0  # stretches that could not be read: a power cut left them; what they held is fetched again
 
 
 def replay(
@@ -47,13 +49,13 @@ def replay(
     commit_if_due: Callable[[], None],
     every: LiveTables | None = None,
 ) -> Report:
-    """Absorb what orphaned WARCs hold. A torn tail is ignored; ids that were seen already are skipped.
+    """Absorb what orphaned WARCs hold. What cannot be read is passed over; ids that were seen already are skipped.
 
     `tables` are those of the partitions that are held, `every` those of all (None: `tables` are). `locate` gives the absolute path of
     a workspace-relative one; `commit_if_due` is called after each exchange, so that memory stays bounded.
 
     Raises:
-        ArchiveError: an orphan is not a WARC, or is damaged before its end.
+        ArchiveError: the disk fails, or a newer program wrote an orphan.
     """
     ledger = absorber.ledger
     every = every or tables
@@ -63,7 +65,8 @@ def replay(
         foreign = False
         stored_rows = _Stored(ledger, tables, every, locate(orphan.path))
         seen |= stored_rows.committed
-        for stored in read_exchanges(locate(orphan.path), relative_path=orphan.path):
+        damages: list[Damage] = []
+        for stored in read_exchanges(locate(orphan.path), relative_path=orphan.path, on_damage=damages.append):
             report.exchanges += 1
             if stored.visit.collection not in ledger.assignments and stored.visit.kind != VisitKind.CHECK:
                 foreign = True  # stays in the orphan until a crawl of its own collection takes it up
@@ -82,6 +85,7 @@ def replay(
                 commit_if_due()
             else:
                 report.not_admitted += 1
+        report.damaged += len(damages)
         if not foreign:
             ledger.used(orphan.path)
     ledger.progress.replayed += report.absorbed
@@ -95,7 +99,7 @@ class _Stored:
         ids = []
         keys = set()
         partitions: set[int] = set()
-        for stored in read_exchanges(path):
+        for stored in read_exchanges(path, on_damage=lambda _: None):
             if not ledger.territory.holds(_partition(ledger, stored)):
                 continue
             ids.append(stored.visit.record_id)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.graph.duplicates import COLUMNS, find_duplicates, no_duplicates
 from lycosa.graph.page_ranks import page_ranks
 from lycosa.graph.taught import teach
+from lycosa.store.building import build_folder
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
@@ -33,7 +32,6 @@ DUPLICATES = "duplicates.parquet"
 PAGES = "pages.parquet"
 _INFO = "info.json"
 _NAME = re.compile(r"^\d{8}$")
-_BUILD_PREFIX = ".build-"
 _KEPT = 2  # generations: a reader may have the older one open
 
 
@@ -67,9 +65,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
     storage = workspace.storage
     before = _newest_pages(workspace)
     number = max(_numbers(workspace), default=0) + 1
-    build = Path(tempfile.mkdtemp(prefix=_BUILD_PREFIX, dir=storage.workshop(FOLDER)))
-    try:
-        build.chmod(0o755)
+    with build_folder(storage, FOLDER) as build:
         copies.write_parquet(build / DUPLICATES, compression="zstd")
         pages = page_ranks(tables, copies, before, number, build)
         pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
@@ -95,10 +91,8 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
             pages = pages.with_columns(since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since")))
             pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
             number += 1  # somebody else ranked at the same time
-    finally:
-        shutil.rmtree(build, ignore_errors=True)
-    for older in _numbers(workspace)[:-_KEPT]:
-        storage.remove_tree(f"{FOLDER}/{older:08d}")
+        for older in _numbers(workspace)[:-_KEPT]:
+            storage.remove_tree(f"{FOLDER}/{older:08d}")
     return info
 
 
@@ -107,7 +101,7 @@ def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
 
     Raises what `make_generation` does.
     """
-    if _numbers(workspace):
+    if workspace.storage.names(FOLDER):  # or a folder in which a killed one began
         info = make_generation(workspace, analysis)
         for older in _numbers(workspace):
             if older < info.generation:

@@ -221,6 +221,7 @@ class ShardIndexer:
         if self._locks:
             return
         root = self._workspace.root
+        generations.workshop(self._storage, self._line)  # its name is on disk before anything is published in it
         whole = Path(self._storage.lock_path(f"{generations.FOLDER}/{generations.LOCK}"))
         wanted = [(whole, fcntl.LOCK_EX)]
         if self.shard.count > 1:

@@ -14,8 +14,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -26,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lycosa.core.errors import ConfigError, WorkspaceError
+from lycosa.store.building import build_folder
 from lycosa.store.storage import Storage
 
 FOLDER = "vectors"
@@ -34,7 +33,6 @@ QUERY, PASSAGE = "query", "passage"
 BATCH = 64
 MOST_CHARACTERS = 2_000  # of a page that an encoder is given: its title, then its text
 _NAME = re.compile(r"^\d{8}$")
-_BUILD_PREFIX = ".build-"
 
 
 class Encoder(Protocol):
@@ -92,9 +90,7 @@ def write_vectors(storage: Storage, encoder: Encoder, pages: Iterable[tuple[str,
         rows.append(_unit(encoder, [text[:MOST_CHARACTERS] for _, text in batch], PASSAGE))
     vectors = np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
     info = VectorsInfo(encoder.name, vectors.shape[1], len(ids))
-    build = Path(tempfile.mkdtemp(prefix=_BUILD_PREFIX, dir=storage.workshop(FOLDER)))
-    try:
-        build.chmod(0o755)
+    with build_folder(storage, FOLDER) as build:
         np.save(build / VECTORS, vectors)
         (build / PAGES).write_text("\n".join(ids), encoding="ascii")
         (build / INFO).write_text(json.dumps({"encoder": info.encoder, "dimensions": info.dimensions, "pages": info.pages}))
@@ -104,8 +100,6 @@ def write_vectors(storage: Storage, encoder: Encoder, pages: Iterable[tuple[str,
         for older in _numbers(storage):
             if older < number:
                 storage.remove_tree(f"{FOLDER}/{older:08d}")
-    finally:
-        shutil.rmtree(build, ignore_errors=True)
     return info
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.entry import FOLDER, Entry, entry_path
-from lycosa.store.findings import ERROR, NOTE, Report
+from lycosa.store.findings import ERROR, NOTE, WARNING, Report
 from lycosa.store.schema import TABLES
 from lycosa.store.snapshot import INTERVAL, Snapshot, brief, read_snapshot, snapshot_numbers, snapshot_path
 from lycosa.store.state import LogState
@@ -75,6 +75,15 @@ def _snapshots(workspace: Workspace, report: Report) -> dict[int, Snapshot]:
 def _start(workspace: Workspace, numbers: list[int], snapshots: dict[int, Snapshot], report: Report) -> LogState:
     """The state from which the entries that are there can be folded: the earliest, so that most is compared."""
     present = set(numbers)
+    newest = max(snapshots, default=0)
+    if any(number not in present for number in range(min(present, default=newest), newest)):
+        try:
+            state = LogState.from_snapshot(workspace.log, snapshots[newest])
+            what = f"entries before {snapshot_path(newest)} are missing between others: their deletion was cut off"
+            report.add(WARNING, FOLDER, what, "nothing to do: the snapshot says what they said, and a sweep deletes the rest of them")
+            return state
+        except WorkspaceError:
+            pass  # said below
     if 1 in present or not snapshots:
         return LogState(workspace.log)
     last = max(numbers, default=0)

@@ -11,6 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -214,7 +215,7 @@ class LocalStorage:
     def publish_folder(self, source: str, relative: str) -> bool:
         """Rename it into its place, all of it on disk."""
         for name in os.listdir(source):
-            _sync(os.path.join(source, name))
+            sync_file(os.path.join(source, name))
         sync_folder(source)
         target = self.path(relative)
         try:
@@ -239,7 +240,8 @@ class LocalStorage:
             os.rename(path, aside)
         except FileNotFoundError:
             return
-        shutil.rmtree(aside)
+        with suppress(FileNotFoundError):  # whoever builds here clears such folders away too
+            shutil.rmtree(aside)
 
     def workshop(self, relative: str) -> str:
         """That folder of the workspace."""
@@ -261,7 +263,7 @@ class LocalStorage:
 
     def sync(self, relative: str) -> None:
         """Put a file's bytes on disk."""
-        _sync(self.path(relative))
+        sync_file(self.path(relative))
 
     def sync_folder(self, relative: str) -> None:
         """Put the names in a folder on disk."""
@@ -296,7 +298,8 @@ def sync_folder(path: str) -> None:
         os.close(descriptor)
 
 
-def _sync(path: str) -> None:
+def sync_file(path: str) -> None:
+    """fsync a file: its bytes are on disk when it returns."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -171,6 +171,8 @@ class Purge:
         for path in replaced:
             self.report.bytes_deleted += storage.size(path) or 0
             storage.remove(path)
+        for folder in {os.path.dirname(path) for path in replaced}:
+            storage.sync_folder(folder)  # no power cut brings them back
 
     def _copy_index(self, path: str, target: str, warc_name: str, cut: Cut) -> None:
         copy_index(path, target, warc_name, cut, self.state.excluded)

@@ -13,6 +13,7 @@ import polars as pl
 from lycosa.archive.cdxj import write_lines
 from lycosa.archive.members import Record, read_records
 from lycosa.core.errors import UrlError
+from lycosa.store.local_storage import sync_file, sync_folder
 from lycosa.url.scope import hostname
 
 _CHUNK = 1 << 20
@@ -87,7 +88,9 @@ def replace_in_place(path: str, cut: Cut) -> None:
     aside = f"{path}.aside"
     Path(aside).unlink(missing_ok=True)
     copy_without(path, aside, cut)
+    sync_file(aside)
     os.replace(aside, path)
+    sync_folder(os.path.dirname(path))
 
 
 def moves(cuts: dict[str, tuple[str, Cut]]) -> pl.DataFrame:

@@ -74,6 +74,7 @@ def sweep_alone(workspace: Workspace, state: LogState, keep_replaced_ms: int, ke
     broom = _Broom(workspace, state, now_ms - keep_replaced_ms, now_ms - keep_entries_ms, now_ms - DAY_MS)
     broom.tables()
     broom.archives()
+    broom.settle()
     broom.folders()
     broom.log()
     return broom.report
@@ -89,6 +90,7 @@ class _Broom:
     report: SweepReport = field(default_factory=SweepReport)
     _replacements: dict[str, int] | None = None  # path -> the entry that replaced it, of all entries that are there
     _oldest: int = 0
+    _removed_in: set[str] = field(default_factory=set)  # folders
 
     @property
     def storage(self) -> Storage:
@@ -127,6 +129,11 @@ class _Broom:
                 continue
             if (self.storage.modified_at(path) or 0) < self.replaced_before:
                 self._remove(path)
+
+    def settle(self) -> None:
+        """See to it that no power cut brings back what was deleted: it may be excluded."""
+        for folder in self._removed_in:
+            self.storage.sync_folder(folder)
 
     def folders(self) -> None:
         """Folders of dead claims, once everything in them is replayed and settled; folders that have become empty."""
@@ -248,6 +255,7 @@ class _Broom:
     def _remove(self, path: str) -> None:
         size = self.storage.size(path) or 0
         self.storage.remove(path)
+        self._removed_in.add(os.path.dirname(path))
         self.report.files += 1
         self.report.bytes += size
 

@@ -1,0 +1,149 @@
+"""What a workspace goes through between two power cuts, and what must be true after each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.core.config import IndexSettings
+from lycosa.graph.generation import make_anew, make_generation
+from lycosa.graph.generation import newest as newest_graph
+from lycosa.index.generation import newest
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.store.check import verify
+from lycosa.store.claim import append
+from lycosa.store.entry import EXCLUDE, Entry, entry_path, new_attempt
+from lycosa.store.merge import merge
+from lycosa.store.plan import MergeSettings
+from lycosa.store.purge import purge
+from lycosa.store.snapshot import INTERVAL
+from lycosa.store.sweep import sweep
+from lycosa.store.workspace import Workspace
+from tests.store.facts import Facts, facts
+from tests.store.test_purge import BAD, GOOD, assert_archive_matches, commit_both, secrets
+from tests.trust.disk import Recorder
+
+LATER = 4_000_000_000_000
+SMALL = IndexSettings.model_validate({"heap": "15MiB", "threads": 1})
+
+
+@dataclass
+class Life:
+    """A recording of a workspace's life, and what it said after each entry of its log."""
+
+    recorder: Recorder
+    head: int
+    facts: dict[int, Facts] = field(default_factory=dict)
+    documents: dict[int, int] = field(default_factory=dict)  # of the index that has read up to an entry
+
+
+def begin(root: str) -> Workspace:
+    """A workspace whose log is about to fill its first hundred, so that the snapshot comes in the middle of what follows."""
+    workspace = Workspace.create(root, partitions=8)
+    claim = workspace.claim("first")
+    commit_both(workspace, claim, range(2))
+    claim.release()
+    state = workspace.state()
+    while state.head < INTERVAL - 6:
+        append(state, Entry(EXCLUDE, new_attempt(), "2023-11-14T00:00:00Z", exclusions=(f"host:h{state.head}.example.net",)))
+    (Path(workspace.storage.make_folder("inbox")) / "a.json").write_text("[]")
+    workspace.storage.make_folder("run")
+    return workspace
+
+
+def live(workspace: Workspace) -> Life:
+    """Claim, commit, index, rank, merge, purge, sweep; everything that changes the workspace is recorded."""
+    recorder = Recorder(workspace.root)
+    life = Life(recorder, workspace.state().head)
+    life.facts[life.head] = facts(workspace)
+
+    def note() -> None:
+        while os.path.exists(os.path.join(workspace.root, entry_path(life.head + 1))):
+            life.head += 1
+            life.facts[life.head] = facts(workspace)
+
+    recorder.on_call = note
+    with recorder.recording():
+        claim = workspace.claim("worker")
+        recorder.mark("entry", claim.entry)
+        recorder.mark("entry", commit_both(workspace, claim, range(1, 3), at=1_700_000_100_000))
+        _index(workspace, life)
+        recorder.mark("entry", claim.commit(claim.next_folder(), {}, inbox=["a.json"], counters={"served": 1}))
+        recorder.mark("entry", commit_both(workspace, claim, range(2, 4), at=1_700_000_200_000))
+        claim.release()
+        recorder.mark("entry", life.head)
+        recorder.mark("graph", make_generation(workspace).generation)
+        merge(workspace, MergeSettings(gather=2))
+        recorder.mark("entry", life.head)
+        _index(workspace, life)
+        assert purge(workspace, [f"host:{BAD}"]).complete
+        make_anew(workspace)
+        recorder.mark("entry", life.head)
+        recorder.mark("purged", 1)
+        _index(workspace, life)
+        sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
+        recorder.mark("entry", life.head)
+    assert life.head > INTERVAL
+    return life
+
+
+def _index(workspace: Workspace, life: Life) -> None:
+    with Indexer(workspace.root, SMALL) as indexer:
+        report = indexer.update()
+    life.documents[report.log_entry] = report.documents
+    life.recorder.mark("index", report.generation)
+
+
+def survives(life: Life, root: Path, promised: dict[str, int], why: str) -> None:
+    """Nothing that was promised is lost, nothing is there by half, and the next run goes on."""
+    workspace = Workspace.open(str(root))
+    state = workspace.state()
+    assert promised.get("entry", min(life.facts)) <= state.head <= life.head, why
+    found = facts(workspace)
+    different = [name for name, frame in life.facts[state.head].items() if not frame.equals(found[name])]
+    assert not different, f"{why}: {different} are not as of entry {state.head}"
+    report = verify(workspace, deep=True)
+    assert report.ok, f"{why}: {report.findings}"
+    index = newest(str(root))
+    assert (index.number if index else 0) >= promised.get("index", 0), why
+    if index is not None:
+        assert index.info.log_entry <= state.head, why
+        assert index.info.documents == life.documents[index.info.log_entry], why
+        assert Searcher(str(root)).search(SearchRequest("text", 100)).total == index.info.documents, why
+    graph = newest_graph(workspace)
+    assert (graph[0].generation if graph else 0) >= promised.get("graph", 0), why
+    if "purged" in promised:
+        assert secrets(workspace) == [], why
+    goes_on(workspace, why)
+
+
+def goes_on(workspace: Workspace, why: str) -> None:
+    """A worker takes over, and all that was under way ends as it should."""
+    state = workspace.state()
+    heir = workspace.claim("heir")
+    waiting = heir.inbox()
+    assert waiting == ([] if state.counters["served"] else ["a.json"]), why
+    served = len(waiting)
+    heir.commit(heir.next_folder(), {}, orphans_used=[each.path for each in heir.orphans()], inbox=waiting, counters={"served": served})
+    assert heir.orphans() == [], why
+    commit_both(workspace, heir, range(7, 9), at=1_700_000_300_000)
+    heir.release()
+    assert workspace.state().counters["served"] == 1, why
+    assert not merge(workspace, MergeSettings(gather=2), whole=True).gave_up, why
+    assert purge(workspace, [f"host:{BAD}"]).complete, why
+    make_anew(workspace)
+    sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
+    assert secrets(workspace) == [], why
+    assert_archive_matches(workspace)
+    with Indexer(workspace.root, SMALL) as indexer:
+        documents = indexer.update().documents
+    live_pages = {row for row in facts(workspace)["pages"].filter(pl.col("may_index"))["url"] if GOOD in row}
+    assert documents == len(live_pages), why
+    assert Searcher(workspace.root).search(SearchRequest("text", 100)).total == documents, why
+    report = verify(workspace, deep=True)
+    assert report.ok, f"{why}: {report.findings}"
+    assert not [each for each in report.findings if each.severity == "warning"], f"{why}: {report.findings}"
