@@ -123,12 +123,13 @@ class LiveTables:
         """
         table = _table(name)
         chosen = [*(columns or table.names), ENTRY]
-        only = pl.col(ENTRY) > after
-        if partitions is not None:
-            only &= in_partitions(partitions)
+        inside = None if partitions is None else in_partitions(partitions)
         for file in self.state.files.get(name, []):
             if file.entry <= after:
                 continue
+            only = inside
+            if file.merged and after > 0:  # else all rows are later; a part of a filtered file is found by reading all that precede it
+                only = pl.col(ENTRY) > after if inside is None else inside & (pl.col(ENTRY) > after)
             for _, part in self._parts(table, file, chosen, only=only, memory_bytes=memory_bytes):
                 if part.height:
                     yield part
