@@ -1,4 +1,4 @@
-"""Whole crawls against Scrapy and wget on the same nginx and pages, in alternating runs: `python -m bench.crawl --help`.
+"""Whole crawls against Scrapy, wget, Colly and Spider on the same nginx and pages, in alternating runs: `python -m bench.crawl --help`.
 
 Pages are counted the same way for all: answers of status 200 and type text/html in nginx's access log during the run.
 Floors are in `bench/floors.toml`, section [crawl]; `--check` compares with them.
@@ -15,15 +15,18 @@ import sys
 import tempfile
 import tomllib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.nginx import Nginx
 from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
 from bench.measure import CommandTimeout, append_results, load_average, machine, measure, median_ratio, table
-from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, RivalAbsent, nginx_program
+from bench.rivals.build import RivalAbsent
+from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
 
 HERE = Path(__file__).parent
 PAGES_MAY_DIFFER = 0.02
@@ -82,10 +85,12 @@ def targets(choice: str) -> list[tuple[str, tuple[str, ...]]]:
     return [(choice, (choice,))]
 
 
-def crawl_target(target: str, sites: tuple[Site, ...], contenders: Sequence[str], rounds: int) -> list[Run]:
+def crawl_target(
+    target: str, sites: tuple[Site, ...], contenders: Sequence[str], rounds: int, certificate: Certificate | None = None
+) -> list[Run]:
     """Alternate: every contender once in each round."""
     runs = []
-    with serve_sites(sites, program=nginx_program()) as served:
+    with serve_sites(sites, program=nginx_program(), certificate=certificate) as served:
         for number in range(rounds):
             for contender in contenders:
                 run = run_once(contender, target, number, served.seeds(), served.server)
@@ -133,8 +138,9 @@ def ratios(runs: Sequence[Run]) -> dict[str, float]:
     return {
         f"{ours}/{rival} on {target}": round(median_ratio(speeds[target, ours], speeds[target, rival]), 2)
         for target in dict.fromkeys(run.target for run in runs)
-        for ours in ("lycosa", "links")
-        for rival in ("scrapy", "wget")
+        for ours in OURS
+        for rival in COMMANDS
+        if rival not in OURS
         if (target, ours) in speeds and (target, rival) in speeds
     }
 
@@ -168,6 +174,43 @@ def below_floors(runs: Sequence[Run], floors: dict[str, float]) -> list[str]:
     return complaints
 
 
+def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
+    """The contenders without the rivals that cannot be had here; says on standard error why not. Builds what must be built.
+
+    Raises:
+        RivalAbsent: we ourselves, or everybody else, are missing.
+    """
+    present = []
+    for name in contenders:
+        try:
+            COMMANDS[name](["https://127.0.0.1/" if tls else "http://127.0.0.1/"], HERE)
+        except RivalAbsent as absent:
+            if name in OURS:
+                raise
+            print(f"{name} is left out: {absent}", file=sys.stderr)
+        else:
+            present.append(name)
+    if not present:
+        raise RivalAbsent("nothing is left to run")
+    return present
+
+
+@contextmanager
+def certificate_for(sites: Sequence[Site], tls: bool) -> Iterator[Certificate | None]:
+    """A certificate for the sites' addresses, made for the run; None without TLS.
+
+    Raises:
+        RivalAbsent: openssl, which makes it, is not installed.
+    """
+    if not tls:
+        yield None
+        return
+    if shutil.which("openssl") is None:
+        raise RivalAbsent("openssl is not installed")
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-tls-") as folder:
+        yield make_certificate(Path(folder), "sites", ",".join(f"IP:{site.address}" for site in sites))
+
+
 def markdown(runs: Sequence[Run]) -> str:
     """The report as Markdown: medians, then ratios."""
     rows = summary_rows(runs)
@@ -184,7 +227,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--target", action="append", choices=("all", "each", *NAMES), help="sites to crawl; may be repeated (default all and python-doc)"
     )
-    parser.add_argument("--rivals", default="links,scrapy,wget", help="comma-separated, of links, scrapy, wget (default all three)")
+    parser.add_argument(
+        "--rivals", default="links,scrapy,wget", help=f"comma-separated, of {', '.join(COMMANDS)} (default links,scrapy,wget)"
+    )
+    parser.add_argument("--tls", action="store_true", help="over TLS: HTTP/2 for those who speak it")
     parser.add_argument("--without-lycosa", action="store_true", help="only the rivals")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and the ratios")
     parser.add_argument("--markdown", action="store_true", help="append the report to bench/RESULTS.md")
@@ -203,9 +249,12 @@ def main(arguments: Sequence[str]) -> int:
     runs: list[Run] = []
     try:
         sites = {site.name: site for site in lay_sites()}
-        for choice in options.target or ["all", "python-doc"]:
-            for target, names in targets(choice):
-                runs += crawl_target(target, tuple(sites[name] for name in names), options.contenders, options.runs)
+        contenders = those_present(options.contenders, options.tls)
+        with certificate_for(list(sites.values()), options.tls) as certificate:
+            for choice in options.target or ["all", "python-doc"]:
+                for target, names in targets(choice):
+                    name = f"{target} over TLS" if options.tls else target
+                    runs += crawl_target(name, tuple(sites[site] for site in names), contenders, options.runs, certificate)
     except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -30,7 +30,8 @@ from tests.servers.sites import NAMES, SitesAbsent, lay_sites, serve_sites
 
 from bench.crawl import HERE, targets
 from bench.measure import append_results, table
-from bench.rivals.commands import COMMANDS, ENVIRONMENT, RivalAbsent, nginx_program
+from bench.rivals.build import RivalAbsent
+from bench.rivals.commands import COMMANDS, ENVIRONMENT, nginx_program
 
 LIMIT_S = 900
 RATE = 100  # samples a second: more would stop the crawl for most of its time

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.rivals.build import RivalAbsent, built
+
 CONCURRENCY = 32
 """Connections at once, over all hosts. wget has one."""
 
@@ -15,10 +17,6 @@ PER_HOST = 8
 """Scrapy's connections to one host. It is bound by CPU; with 1 or 32 instead of 8 it was 2 to 8 % slower on tuxpaint-doc."""
 
 WGET_DEPTH = "inf"
-
-
-class RivalAbsent(Exception):
-    """A program that a run needs is not there."""
 
 
 def nginx_program() -> str:
@@ -33,6 +31,11 @@ def nginx_program() -> str:
     return program
 
 
+def over_tls(seeds: Sequence[str]) -> bool:
+    """Whether the sites are served over TLS. Nobody verifies the certificate then: Scrapy does not, unless told."""
+    return seeds[0].startswith("https:")
+
+
 def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
     """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index. Documents stay unread, as with the others."""
     program = Path(sys.executable).parent / "lycosa"
@@ -42,7 +45,7 @@ def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
     return [
         *(str(program), "-w", workspace, "crawl", *seeds),
         *("--delay", "0", "--quiet", "--json", "--set", f"fetch.connections={CONCURRENCY}", "--set", "collection.media_types=*"),
-        *("--set", "crawl.documents=0"),
+        *("--set", "crawl.documents=0", "--set", f"fetch.verify_tls={'false' if over_tls(seeds) else 'true'}"),
     ]
 
 
@@ -56,6 +59,23 @@ def scrapy(seeds: Sequence[str], folder: Path) -> list[str]:
     return [sys.executable, "-m", "bench.rivals.scrapy_spider", str(CONCURRENCY), str(PER_HOST), *seeds]
 
 
+def scrapy_http2(seeds: Sequence[str], folder: Path) -> list[str]:
+    """The same over HTTP/2, one connection a host."""
+    if not over_tls(seeds):
+        raise RivalAbsent("Scrapy speaks HTTP/2 over TLS alone: --tls")
+    return [sys.executable, "-m", "bench.rivals.scrapy_spider", "--http2", str(CONCURRENCY), str(PER_HOST), *seeds]
+
+
+def colly(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Colly, fetch + links only, with Go's usual two threads on two cores."""
+    return [str(built("colly")), str(CONCURRENCY), *seeds]
+
+
+def spider(seeds: Sequence[str], folder: Path) -> list[str]:
+    """Spider, fetch + links only, with tokio's usual two threads on two cores."""
+    return [str(built("spider")), str(CONCURRENCY), *seeds]
+
+
 def wget(seeds: Sequence[str], folder: Path) -> list[str]:
     """wget -r with a WARC. Images, style sheets and scripts are left out, as everywhere here."""
     program = shutil.which("wget")
@@ -63,13 +83,22 @@ def wget(seeds: Sequence[str], folder: Path) -> list[str]:
         raise RivalAbsent("wget is not installed")
     return [
         *(program, "--no-config", "--recursive", f"--level={WGET_DEPTH}", "--no-parent", "--execute", "robots=off"),
-        *("--no-verbose", "--tries=1", "--ignore-tags=img,link,script,embed,object,input,source,video,audio"),
+        *("--no-verbose", "--tries=1", "--no-check-certificate", "--ignore-tags=img,link,script,embed,object,input,source,video,audio"),
         *(f"--directory-prefix={folder / 'files'}", f"--warc-file={folder / 'wget'}", f"--warc-tempdir={folder}"),
         *seeds,
     ]
 
 
-COMMANDS = {"lycosa": lycosa, "links": links, "scrapy": scrapy, "wget": wget}
+COMMANDS = {
+    "lycosa": lycosa,
+    "links": links,
+    "scrapy": scrapy,
+    "scrapy-http2": scrapy_http2,
+    "wget": wget,
+    "colly": colly,
+    "spider": spider,
+}
+OURS = ("lycosa", "links")
 
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2])]), "PYTHONDONTWRITEBYTECODE": ""}
 """`bench` is not installed: the programs started with -m find it through the path. Where bytecode is not to be written, an editable

@@ -1,6 +1,6 @@
 """Scrapy doing the least a crawler can do: fetch, extract links, follow those that stay on the seeds' hosts.
 
-Run as a program: `python -m bench.rivals.scrapy_spider CONCURRENCY PER_HOST SEED…`. Settings are chosen for speed: no
+Run as a program: `python -m bench.rivals.scrapy_spider [--http2] CONCURRENCY PER_HOST SEED…`. Settings are chosen for speed: no
 logging, no robots, no cookies, no retries, no throttle, no statistics of its own beyond the core's. Every response is
 parsed by the default `LinkExtractor`, which takes `a` and `area`.
 """
@@ -18,8 +18,10 @@ from scrapy.http import HtmlResponse, Request, Response
 from scrapy.linkextractors import LinkExtractor
 
 
-def settings(concurrency: int, per_host: int) -> dict[str, Any]:
+def settings(concurrency: int, per_host: int, http2: bool) -> dict[str, Any]:
+    handlers = {"https": "scrapy.core.downloader.handlers.http2.H2DownloadHandler"} if http2 else {}
     return {
+        "DOWNLOAD_HANDLERS": handlers,
         "AUTOTHROTTLE_ENABLED": False,
         "CONCURRENT_REQUESTS": concurrency,
         "CONCURRENT_REQUESTS_PER_DOMAIN": per_host,
@@ -65,8 +67,9 @@ class LinksSpider(scrapy.Spider):  # type: ignore[misc]  # scrapy is an optional
 
 
 def main(arguments: Sequence[str]) -> None:
-    concurrency, per_host, *seeds = arguments
-    process = CrawlerProcess(settings(int(concurrency), int(per_host)))
+    http2 = arguments[0] == "--http2"
+    concurrency, per_host, *seeds = arguments[1:] if http2 else arguments
+    process = CrawlerProcess(settings(int(concurrency), int(per_host), http2))
     process.crawl(LinksSpider, seeds=seeds)
     process.start()
 
