@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from base64 import b32encode
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
@@ -48,6 +48,8 @@ _HTTP1_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* HTTP/1\.[0
 _LATER_REQUEST = re.compile(rb"((?:GET|HEAD|POST|PUT|OPTIONS) [^\r\n]* )HTTP/[23](?:\.0)?\r\n")
 _EMPTY_LINE = re.compile(rb"\n[\x00-\x09\x0b-\x20\x7f-\xff]*\n")  # warcio strips what Unicode calls a space, too
 _UNSAFE = re.compile(r"[^!-~]")
+_PAIRS = tuple(high + low for high in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" for low in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+_sha1_words = struct.Struct(">QQI").unpack
 _REASONS = {str(status.value).encode(): status.phrase.encode() for status in HTTPStatus}
 
 
@@ -74,7 +76,14 @@ def sha1_digest(data: bytes, more: bytes = b"") -> str:
     digest = hashlib.sha1(data, usedforsecurity=False)
     if more:
         digest.update(more)
-    return "sha1:" + b32encode(digest.digest()).decode()
+    a, b, c = _sha1_words(digest.digest())
+    pairs = _PAIRS  # of letters: ten bits each. The standard library's way takes four times as long, five times an exchange
+    return (
+        f"sha1:{pairs[a >> 54]}{pairs[a >> 44 & 1023]}{pairs[a >> 34 & 1023]}{pairs[a >> 24 & 1023]}{pairs[a >> 14 & 1023]}"
+        f"{pairs[a >> 4 & 1023]}{pairs[(a & 15) << 6 | b >> 58]}{pairs[b >> 48 & 1023]}{pairs[b >> 38 & 1023]}{pairs[b >> 28 & 1023]}"
+        f"{pairs[b >> 18 & 1023]}{pairs[b >> 8 & 1023]}{pairs[(b & 255) << 2 | c >> 30]}{pairs[c >> 20 & 1023]}{pairs[c >> 10 & 1023]}"
+        f"{pairs[c & 1023]}"
+    )
 
 
 def field_value(text: str) -> str:

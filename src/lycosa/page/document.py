@@ -11,8 +11,10 @@ from lycosa.page.found import Found
 from lycosa.page.labels import UTF_8
 from lycosa.page.marks import is_hidden
 from lycosa.page.nesting import bounded
+from lycosa.page.tags import TAG
 from lycosa.page.walk import walk
 
+_PRE = TAG["pre"]
 _SELF_CLOSED = re.compile(
     rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
 )
@@ -40,11 +42,19 @@ def _read(data: bytes, xml: bool) -> Found:
         data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
     data, faults = bounded(data)
     root = LexborHTMLParser(data, options=LexborDocumentOptions.WO_EVENTS).root
-    found = walk(root, _unseen(root)) if root is not None else Found()
+    found = walk(root, *_marked(root)) if root is not None else Found()
     found.faults.extend(faults)
     return found
 
 
-def _unseen(root: LexborNode) -> frozenset[int]:
-    """The addresses of the elements that an attribute hides: few, so asking for them all at once spares the walk reading attributes."""
-    return frozenset([node.mem_id for node in root.css('[hidden],[style*="display" i]') if is_hidden(node.attributes)])
+def _marked(root: LexborNode) -> tuple[frozenset[int], frozenset[int]]:
+    """The addresses of the elements that an attribute hides, and of the listings with links or images in them: few, so asking for
+    them all at once spares the walk reading attributes and asking for each listing."""
+    unseen: list[int] = []
+    linked: list[int] = []
+    for node in root.css('[hidden],[style*="display" i],pre:has(a,img)'):
+        if node.tag_id == _PRE:
+            linked.append(node.mem_id)
+        elif is_hidden(node.attributes):
+            unseen.append(node.mem_id)
+    return frozenset(unseen), frozenset(linked)

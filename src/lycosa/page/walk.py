@@ -46,13 +46,14 @@ _H1 = TAG["h1"]
 _OPEN = (_A, "", "", "")  # holds the place of a link until its anchor is known
 
 
-def walk(root: LexborNode, unseen: frozenset[int] = frozenset()) -> Found:
+def walk(root: LexborNode, unseen: frozenset[int] = frozenset(), linked: frozenset[int] = frozenset()) -> Found:
     """Visit everything under `root` once. Never raises, takes time in proportion to the tree.
 
     Hot path (bench/extract.py guards it), hence one long function: a call for each node would double its cost.
 
     Args:
         unseen: addresses (`mem_id`) of the elements that an attribute hides. Only regions, items, headings and spans are hidden.
+        linked: addresses of the listings with links or images in them.
     """
     found = Found()
     links, elements, lines, blocks = found.links, found.elements, found.lines, found.blocks
@@ -201,7 +202,7 @@ def walk(root: LexborNode, unseen: frozenset[int] = frozenset()) -> Found:
                     flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                     link_size = 0
                     block_tag = tag
-                    if node.css_first("a,img") is None:  # read at once: the spans of coloured code are many
+                    if not linked or node.mem_id not in linked:  # read at once: the spans of coloured code are many
                         pieces.append(node.text().replace("\n", BREAK))
                         flush(lines, blocks, pieces, 0, element, block_tag, alts)
                         block_tag = 0
@@ -269,7 +270,10 @@ def walk(root: LexborNode, unseen: frozenset[int] = frozenset()) -> Found:
                     link_first, link_alt, carried = outer_first, outer_alt, outer_carried
                 elif end == _END_CELL:
                     pieces.append(" ")
-                    if not hidden and sum(map(len, pieces[saved:])) > CELL_LENGTH:
+                    # Nearly all cells are one piece, and the space.
+                    if not hidden and (
+                        len(pieces[saved]) >= CELL_LENGTH if len(pieces) == saved + 2 else sum(map(len, pieces[saved:])) > CELL_LENGTH
+                    ):
                         flush(lines, blocks, pieces, link_size, element, block_tag, alts)
                         link_size = 0
                 elif end == _END_HIDDEN:  # what was collected is dropped, except from links that ended in it
