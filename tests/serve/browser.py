@@ -247,7 +247,7 @@ def browser(folder: Path) -> Iterator[Browser]:
         os.close(our_commands)  # the browser ends when its pipe does
         os.close(our_events)
         try:
-            process.wait(timeout=15)
+            process.wait(timeout=60)
         finally:
             process.kill()
             process.wait()
