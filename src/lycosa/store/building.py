@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lycosa.store.local_storage import ASIDE_SUFFIX
+from lycosa.store.owner import FOLDER as RUN
 from lycosa.store.storage import Storage
 
 PREFIX = ".build-"
-LOCK = ".builders"
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def build_folder(storage: Storage, relative: str) -> Iterator[Path]:
         OSError: storage failed.
     """
     shop = Path(storage.workshop(relative))
-    path = Path(storage.lock_path(f"{relative}/{LOCK}"))
+    path = Path(storage.lock_path(f"{RUN}/build-{relative.replace('/', '-')}.lock"))
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
