@@ -63,10 +63,10 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
     ("path", "says"),
     [
         ("/pic.jpg", "refused (unindexable_image)"),
-        ("/cal/2099-05-05/", "refused (trap_calendar): it looks like a trap: A date more than 2 years ahead"),
+        ("/cal/2099-05-05/", "refused (trap_calendar): it looks like a trap: a date more than 2 years ahead"),
         ("/x/a/b/a/b/a/b/", "refused (trap_repeated_segments)"),
         ("/page.html;jsessionid=0123456789ABCDEF0123456789ABCDEF", "refused (trap_session_id)"),
-        ("/ad.html", "refused (nofollow): all 1 links to it are marked nofollow"),
+        ("/ad.html", "refused (nofollow): the only link to it is marked nofollow"),
         ("/three.html", "refused (depth): the nearest page that links to it lies 2 links from a seed, and depth is 2"),
         ("/print/one.html", "refused (pattern): deny '/print/' matches"),
         ("/nobody-links-here.html", "no link to it was found, and no rule would refuse it"),

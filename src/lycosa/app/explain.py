@@ -13,6 +13,7 @@ from lycosa.app.explain_state import known_collection, row_facts, unknown_facts
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
 from lycosa.core.records import UrlId, VisitKind
+from lycosa.core.said import Said
 from lycosa.crawl.screen import Excluded
 from lycosa.store.live import LiveTables
 from lycosa.store.state import LogState
@@ -107,9 +108,10 @@ def _exclusion(identity: UrlId, excluded: Excluded, state: LogState) -> str:
     """The exclusion that holds for the URL: of the operator's file, or of the log; "" for none."""
     rule = excluded.rule(identity.url)
     if rule is not None:
-        return f"crawl.exclusions: {rule}"
+        return Said("excluded_by_file", "crawl.exclusions: {rule}", rule=str(rule))
     if state.exclusions.excluded(identity.url, identity.host):
-        return "lycosa exclude: " + ", ".join(rule for rule in state.exclusions.rules if _names(rule, identity))
+        rules = ", ".join(rule for rule in state.exclusions.rules if _names(rule, identity))
+        return Said("excluded_by_rule", "lycosa exclude: {rules}", rules=rules)
     return ""
 
 

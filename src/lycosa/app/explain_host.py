@@ -8,9 +8,10 @@ from typing import Any
 import polars as pl
 
 from lycosa.core.config import Collection
+from lycosa.core.said import Said
 from lycosa.fetch.robots import Robots, product_token, robots_verdict
 from lycosa.frontier.politeness import Pace, Reason, reasons
-from lycosa.frontier.traps import explain as explain_trap
+from lycosa.frontier.traps import clause
 from lycosa.url.scope import url_origin
 
 _STOPPED = "stopped:"
@@ -18,13 +19,13 @@ _REFUSING = (429, 503)
 _CLOCK = ("delay", "not_before", "last_visit_at", "latency", "fails", "known", "visited", "pages", "bytes")
 
 _ASKS: Mapping[str, str] = {
-    Reason.DELAY: "delay: the collection's least pause",
-    Reason.COURTESY: "courtesy_factor times the last transfer",
-    Reason.MAX_DELAY: "max_delay: courtesy_factor would have asked for more",
-    Reason.SLOW_DOWN: "slow_down: the host answers slower than it used to",
-    Reason.CRAWL_DELAY: "Crawl-delay of its robots.txt",
-    Reason.RETRY_AFTER: "Retry-After of its last answer",
-    Reason.BACK_OFF: "back-off after failures",
+    Reason.DELAY: Said("pace_delay", "delay: the collection's least pause"),
+    Reason.COURTESY: Said("pace_courtesy", "courtesy_factor times the last transfer"),
+    Reason.MAX_DELAY: Said("pace_max_delay", "max_delay: courtesy_factor would have asked for more"),
+    Reason.SLOW_DOWN: Said("pace_slow_down", "slow_down: the host answers slower than it used to"),
+    Reason.CRAWL_DELAY: Said("pace_crawl_delay", "Crawl-delay of its robots.txt"),
+    Reason.RETRY_AFTER: Said("pace_retry_after", "Retry-After of its last answer"),
+    Reason.BACK_OFF: Said("pace_back_off", "back-off after failures"),
 }
 
 
@@ -33,18 +34,19 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
     origin = url_origin(url)
     entries = [entry for row in host["robots"].to_list() for entry in row or () if entry["origin"] == origin] if host.height else []
     if not entries:
-        return {"origin": origin, "says": "not known: robots.txt has not been fetched"}
+        return {"origin": origin, "says": Said("robots_unknown", "not known: robots.txt has not been fetched")}
     entry = entries[-1]
     verdict = robots_verdict(entry["status"], "" if entry["status"] else "no answer")
     facts = {"origin": origin, "status": entry["status"], "fetched_at": entry["fetched_at"], "expires_at": entry["expires_at"]}
     if verdict != "parse":
-        says = "everything is allowed: there is no robots.txt" if verdict == "allow_all" else "nothing is allowed: robots.txt cannot be had"
-        return {**facts, "says": says}
+        everything = Said("robots_none", "everything is allowed: there is no robots.txt")
+        nothing = Said("robots_silent", "nothing is allowed: robots.txt cannot be had")
+        return {**facts, "says": everything if verdict == "allow_all" else nothing}
     robots = Robots(entry["body"], user_agent, origin)
     return {
         **facts,
         "token": product_token(user_agent),
-        "says": "allowed" if robots.allowed(url) else "not allowed",
+        "says": Said("robots_allows", "allowed") if robots.allowed(url) else Said("robots_forbids", "not allowed"),
         "by": robots.line(url),
         "crawl_delay_ms": robots.crawl_delay_ms(),
     }
@@ -94,7 +96,7 @@ def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         rule, part = counter["name"], ""
         if rule.startswith(_STOPPED):
             rule, _, part = rule.removeprefix(_STOPPED).partition(":")
-        facts.append({"rule": rule, "part": part, "count": counter["count"], "says": explain_trap(rule)})
+        facts.append({"rule": rule, "part": part, "count": counter["count"], "says": clause(rule)})
     return facts
 
 

@@ -10,36 +10,40 @@ import polars as pl
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Collection
+from lycosa.core.said import Said, listed
 from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.assignment import recrawl_rules
 from lycosa.crawl.screen import Excluded, Screen
 from lycosa.frontier.recrawl import due_at
-from lycosa.frontier.traps import explain as explain_trap
+from lycosa.frontier.traps import clause
 from lycosa.store.live import LiveTables
 from lycosa.url.domain import Domains
 from lycosa.url.scope import Admission
 from lycosa.url.traps import query_signature
 
 _WHY = {
-    "known": "known, waits to be fetched",
-    "visited": "fetched and understood",
-    "gone": "the server says that it is not there",
-    "excluded": "admitted once, then stopped",
+    "known": Said("state_known", "known, waits to be fetched"),
+    "visited": Said("state_visited", "fetched and understood"),
+    "gone": Said("state_gone", "the server says that it is not there"),
+    "excluded": Said("state_excluded", "admitted once, then stopped"),
 }
 _REASONS = {
-    "robots": "its robots.txt forbids it",
-    "scope": "it lies outside the scope of today",
-    "depth": "it lies farther from a seed than `depth` allows today",
-    "redirect_limit": "more redirects led here than fetch.max_redirects",
-    "address_refused": "its host has a private address that nobody named",
-    "excluded": "the operator excluded it",
-    "media_type": "its headers say that it is of a media type that is not read",
-    "parse_crashed": "in quarantine: it killed the parser, so it is archived and left alone",
-    "redirect": "it redirects",
-    "host_budget": "the host's page budget is used up; looked at again in some days",
-    "domain_budget": "the registrable domain's page budget is used up; looked at again in some days",
-    "prefix_budget": "its part of the site has its share of the host's page budget; looked at again in some days",
-    "scheduled": "read again and again, as often as it brings something new",
+    "robots": Said("reason_robots", "its robots.txt forbids it"),
+    "scope": Said("reason_scope", "it lies outside the scope of today"),
+    "depth": Said("reason_depth", "it lies farther from a seed than `depth` allows today"),
+    "redirect_limit": Said("reason_redirect_limit", "more redirects led here than fetch.max_redirects"),
+    "address_refused": Said("reason_address_refused", "its host has a private address that nobody named"),
+    "excluded": Said("reason_excluded", "the operator excluded it"),
+    "media_type": Said("reason_media_type", "its headers say that it is of a media type that is not read"),
+    "parse_crashed": Said("reason_parse_crashed", "in quarantine: it killed the parser, so it is archived and left alone"),
+    "redirect": Said("reason_redirect", "it redirects"),
+    "host_budget": Said("reason_host_budget", "the host's page budget is used up; looked at again in some days"),
+    "domain_budget": Said("reason_domain_budget", "the registrable domain's page budget is used up; looked at again in some days"),
+    "prefix_budget": Said(
+        "reason_prefix_budget",
+        "its part of the site has its share of the host's page budget; looked at again in some days",
+    ),
+    "scheduled": Said("reason_scheduled", "read again and again, as often as it brings something new"),
 }
 _SETTINGS = (
     *("strategy", "priority", "recrawl", "schedule", "paused", "delay", "courtesy_factor", "max_delay"),
@@ -82,7 +86,7 @@ def row_facts(row: Mapping[str, Any], known: Known | None, domains: Domains, *, 
     return {
         **facts,
         "scope_says": Admission(known.collection, known.seeds, domains, other_schemes=other_schemes).explain(row["url"]),
-        "depth_limit": "no limit" if depth is None else str(depth),
+        "depth_limit": Said("no_limit", "no limit") if depth is None else str(depth),
         "due_at": None if at is None else format_time(at) if at else "now",
         "due_by": policy,
         "settings": settings_facts(known),
@@ -94,19 +98,25 @@ def why(row: Mapping[str, Any]) -> str:
     state, reason, operation = row["state"], row["reason"], row["operation"]
     said = explain_reason(reason)
     if operation:
-        return f"a {operation}: " + (said or _WHY[state])
+        return Said("operation", "a {operation}: {state}", operation=operation, state=said or _WHY[state])
     if state == "known" and reason:
-        told = reason.startswith("trap_") or reason in _REASONS
-        return f"put off ({reason}): {said}" if told else f"the last attempt failed ({reason}); it is due again at not_before"
-    return _WHY[state] + (f": {reason}" + (f" ({said})" if said else "") if reason else "")
+        if reason.startswith("trap_") or reason in _REASONS:
+            return Said("put_off", "put off ({reason}): {why}", reason=reason, why=said)
+        return Said("last_failed", "the last attempt failed ({reason}); it is due again at not_before", reason=reason)
+    if not reason:
+        return _WHY[state]
+    if not said:
+        return Said("state_by", "{state}: {reason}", state=_WHY[state], reason=reason)
+    return Said("state_because", "{state}: {reason} ({why})", state=_WHY[state], reason=reason, why=said)
 
 
 def explain_reason(reason: str) -> str:
     """What a reason of `urls` or of a refusal means; "" if it says so itself."""
     if reason.startswith("trap_"):
-        return f"it looks like a trap: {explain_trap(reason.removeprefix('trap_'))}".rstrip(".")
+        return Said("looks_like_a_trap", "it looks like a trap: {why}", why=clause(reason.removeprefix("trap_")))
     if reason.startswith("unindexable_"):
-        return f"its name says that it is of a kind that cannot be indexed ({reason.removeprefix('unindexable_')})"
+        kind = reason.removeprefix("unindexable_")
+        return Said("unindexable", "its name says that it is of a kind that cannot be indexed ({kind})", kind=kind)
     return _REASONS.get(reason, "")
 
 
@@ -126,26 +136,41 @@ def due(row: Mapping[str, Any], collection: Collection) -> tuple[int | None, str
         silence=row["silence"],
     )
     if collection.paused:
-        return None, "the collection is paused"
+        return None, Said("due_paused", "the collection is paused")
     if row["state"] == "known":
-        return at, "it waits its turn" if not times["not_before"] else "not before that time"
+        return at, Said("due_turn", "it waits its turn") if not times["not_before"] else Said("due_later", "not before that time")
     if row["state"] == "excluded":
-        return None, "never, as things are"
+        return None, Said("due_never", "never, as things are")
     if collection.recrawl == "never":
-        return None, "recrawl = never: what was fetched is not fetched again"
+        return None, Said("recrawl_never", "recrawl = never: what was fetched is not fetched again")
     if row["state"] == "gone":
-        return at, "a page that is gone is looked at ever more rarely"
+        return at, Said("recrawl_gone", "a page that is gone is looked at ever more rarely")
     if collection.recrawl == "age":
-        age = format_duration(collection.max_age)
-        on_link = f"when a link to it is found and it is older than {age}"
-        both = [*([f"when it is older than {age}"] if "timer" in collection.recrawl_triggers else ())]
-        both += [on_link] if "on_link" in collection.recrawl_triggers else []
-        return at, f"recrawl = age: {', or '.join(both)}"
+        return at, _by_age(format_duration(collection.max_age), collection.recrawl_triggers)
     if collection.recrawl == "daily":
-        return at, f"recrawl = daily at {collection.daily_at} UTC"
-    rate = f"{row['change_rate']:.3g} changes a day" if row["change_rate"] else "its changes are not known yet"
-    weight = f"importance {row['importance']:.3g}" if row["importance"] else "importance by its depth"
-    return None, f"recrawl = fresh: when a fetch is worth it ({rate}, {weight}; the worker solves the schedule once a day)"
+        return at, Said("recrawl_daily", "recrawl = daily at {time} UTC", time=collection.daily_at)
+    return None, Said(
+        "recrawl_fresh",
+        "recrawl = fresh: when a fetch is worth it ({rate}, {weight}; the worker solves the schedule once a day)",
+        rate=Said("change_rate", "{rate} changes a day", rate=f"{row['change_rate']:.3g}")
+        if row["change_rate"]
+        else Said("change_rate_unknown", "its changes are not known yet"),
+        weight=Said("importance", "importance {weight}", weight=f"{row['importance']:.3g}")
+        if row["importance"]
+        else Said("importance_by_depth", "importance by its depth"),
+    )
+
+
+def _by_age(age: str, triggers: Sequence[str]) -> str:
+    if "on_link" not in triggers:
+        return Said("recrawl_age", "recrawl = age: when it is older than {age}", age=age)
+    if "timer" not in triggers:
+        return Said("recrawl_on_link", "recrawl = age: when a link to it is found and it is older than {age}", age=age)
+    return Said(
+        "recrawl_age_or_link",
+        "recrawl = age: when it is older than {age}, or when a link to it is found and it is older than {age}",
+        age=age,
+    )
 
 
 def unknown_facts(
@@ -156,19 +181,28 @@ def unknown_facts(
     screened = Screen(known.collection, excluded, clock)(url)
     refusals = [scope] if scope.startswith("refused") else []
     if screened.reason:
-        instead = f"; taken as {screened.instead}" if screened.instead else ""
-        refusals.append(f"refused ({screened.reason}): {explain_reason(screened.reason)}{instead}")
+        refused = Said("refused", "refused ({reason}): {why}", reason=screened.reason, why=explain_reason(screened.reason))
+        instead = [Said("taken_as", "taken as {url}", url=screened.instead)] if screened.instead else []
+        refusals.append(listed([refused, *instead]))
     elif known.collection.traps and (other := _permutation(url, tables)):
-        refusals.append(f"refused (trap_query_permutation): the same query parameters are known in another order: {other}")
+        refusals.append(
+            Said(
+                "refused_permutation",
+                "refused (trap_query_permutation): the same query parameters are known in another order: {url}",
+                url=other,
+            )
+        )
     refusals += _by_links(url, known, tables)
+    reasons = listed(refusals) or Said("not_refused", "no link to it was found, and no rule would refuse it")
     return {
         "collection": name,
         "state": None,
-        "why": ("never admitted, or hidden since: " if screened.reason == "excluded" else "never admitted: ")
-        + ("; ".join(refusals) or "no link to it was found, and no rule would refuse it"),
+        "why": Said("never_admitted_or_hidden", "never admitted, or hidden since: {why}", why=reasons)
+        if screened.reason == "excluded"
+        else Said("never_admitted", "never admitted: {why}", why=reasons),
         "refused_by": refusals,
         "scope_says": scope,
-        "depth_limit": "no limit" if known.collection.depth is None else str(known.collection.depth),
+        "depth_limit": Said("no_limit", "no limit") if known.collection.depth is None else str(known.collection.depth),
         "settings": settings_facts(known),
     }
 
@@ -180,14 +214,25 @@ def _by_links(url: str, known: Known, tables: LiveTables) -> Sequence[str]:
         return []
     followed = links.filter(~pl.col("rel").str.contains("nofollow", literal=True)) if known.collection.respect_nofollow else links
     if not followed.height:
-        return [f"refused (nofollow): all {links.height} links to it are marked nofollow"]
+        said = Said(
+            "refused_nofollow",
+            "refused (nofollow): {n, plural, one {the only link to it is marked nofollow} other {all # links to it are marked nofollow}}",
+            n=links.height,
+        )
+        return [said]
     limit = known.collection.depth
     if limit is None:
         return []
     rows = tables.scan("urls").filter((pl.col("collection") == known.collection.name) & pl.col("url").is_in(followed["source"].implode()))
     least = rows.select(pl.col("depth").min()).collect().item()
     if least is not None and least + 1 > limit:
-        return [f"refused (depth): the nearest page that links to it lies {least} links from a seed, and depth is {limit}"]
+        said = Said(
+            "refused_depth",
+            "refused (depth): the nearest page that links to it lies {n} links from a seed, and depth is {limit}",
+            n=least,
+            limit=limit,
+        )
+        return [said]
     return []
 
 

@@ -99,7 +99,8 @@ def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
     for trap in clock["traps"]:
         part = f" at {trap['part']}" if trap["part"] else ""
         what = "pages before it was stopped" if trap["part"] else "URLs not fetched"
-        rows.append((f"  trap {trap['rule']}", f"{trap['count']:,} {what}{part}. {trap['says']}"))
+        says = f"{trap['says'][:1].upper()}{trap['says'][1:]}." if trap["says"] else ""
+        rows.append((f"  trap {trap['rule']}", f"{trap['count']:,} {what}{part}. {says}"))
     return rows
 
 

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from lycosa.core.said import Said
 from lycosa.frontier.shapes import Shape, shape_of
 from lycosa.frontier.soft_404 import NEAR, looks_not_found
-from lycosa.frontier.trap_group import COST, COST_FIRST, COST_SURE, RICH, START, START_DOUBTED, START_WIDE, Group, PageText, PrefixRule
+from lycosa.frontier.trap_group import COST, COST_FIRST, COST_SURE, PROVEN, RICH, START, START_DOUBTED, START_WIDE, Group, PageText, PrefixRule
 from lycosa.url import traps as lexical
 
 MAX_GROUPS = 128
@@ -39,23 +40,27 @@ _MOST_STORED = 32
 _STOPPED: Final = "stopped:"
 
 _EXPLAINED: Final = {
-    PrefixRule.NEAR_IDENTICAL: "the last pages of this kind say nearly the same",
-    PrefixRule.SAME_TEXT: "the last pages of this kind repeat, word for word, what the host says elsewhere",
-    PrefixRule.SOFT_404: "the last pages of this kind say that there is no such page, with a status that says there is",
-    PrefixRule.FACETS: "the last combinations of these query parameters brought no new text",
-    PrefixRule.EMPTY_CALENDAR: "the last dates of this calendar brought no new text",
+    PrefixRule.NEAR_IDENTICAL: Said("trap_near_identical", "the last pages of this kind say nearly the same"),
+    PrefixRule.SAME_TEXT: Said("trap_same_text", "the last pages of this kind repeat, word for word, what the host says elsewhere"),
+    PrefixRule.SOFT_404: Said(
+        "trap_soft_404", "the last pages of this kind say that there is no such page, with a status that says there is"
+    ),
+    PrefixRule.FACETS: Said("trap_facets", "the last combinations of these query parameters brought no new text"),
+    PrefixRule.EMPTY_CALENDAR: Said("trap_empty_calendar", "the last dates of this calendar brought no new text"),
 }
 
 
-def explain(rule: str) -> str:
-    """What a rule says, lexical or of this module, for people: one sentence; "" for a name that is none."""
+def clause(rule: str) -> str:
+    """What a rule says, lexical or of this module, for people: one clause (a `Said`); "" for a name that is none."""
     if rule in set(PrefixRule):
-        text = _EXPLAINED[PrefixRule(rule)]
-    elif rule in set(lexical.TrapRule):
-        text = lexical.explain(lexical.TrapRule(rule))
-    else:
-        return ""
-    return f"{text[0].upper()}{text[1:]}."
+        return _EXPLAINED[PrefixRule(rule)]
+    return lexical.explain(lexical.TrapRule(rule)) if rule in set(lexical.TrapRule) else ""
+
+
+def explain(rule: str) -> str:
+    """The same as a sentence: "The path has more than 16 segments."."""
+    text = clause(rule)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 class Allowance(NamedTuple):
@@ -170,7 +175,8 @@ class PrefixBook:
             doubted = any(other.is_doubted for other in filter(None, map(self.groups.get, shape.groups)))
             group = Group(START_DOUBTED if doubted else START_WIDE if name.endswith("/") else START)
             if len(self.groups) >= MAX_GROUPS:
-                useless = (name for name, each in self.groups.items() if not (each.is_stopped or each.is_proven))
+                # Neither stopped nor proven, without asking the properties: where nearly all are proven, all are looked at for each page.
+                useless = (name for name, each in self.groups.items() if each.novel < PROVEN and each.stopped_at < 0)
                 del self.groups[next(useless, "") or next(iter(self.groups))]
         self.groups[name] = group
         return group

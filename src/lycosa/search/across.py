@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from lycosa.core.said import Said
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
 from lycosa.search.across_tables import OpenTables
 from lycosa.search.answer import HOUR_MS, NOTHING_INDEXED
@@ -163,7 +164,7 @@ def answer_across(
     if index is None or not index.documents:
         notes.append(NOTHING_INDEXED)
     elif not parsed.wanted:
-        notes.append("the query holds no word to translate")
+        notes.append(Said("no_word_to_translate", "the query holds no word to translate"))
     else:
         queries = _queries(index, tables, parsed, across, notes)
         narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
@@ -212,7 +213,14 @@ def _queries(index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: 
     without = [language for language in wanted if not sources.covers(source, language)]
     if without:
         listed = ", ".join(sorted(without))
-        notes.append(f"no translations from {source} into {listed}: only words as typed were looked for; see `lycosa translate`")
+        notes.append(
+            Said(
+                "no_translations",
+                "no translations from {source} into {languages}: only words as typed were looked for; see `lycosa translate`",
+                source=source,
+                languages=listed,
+            )
+        )
     queries = [Translator(Sources(), parsed, source, edits, first).into(source), *map(translator.into, wanted)]
     for analysis in others:  # some shards were built by another one
         again = Translator(tables.sources_for(analysis), parsed, source, edits, analysis)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from lycosa.core.said import Said
 from lycosa.index.shards import by_count
 from lycosa.search.filters import Filters, link_targets
 from lycosa.search.opened import STRICT, Question, holds_words, stages_of
@@ -23,7 +24,7 @@ Place = TypeVar("Place")
 RELAX_BELOW = 3
 """With fewer pages than this that hold all words, pages that hold most of them are shown too."""
 
-NOTHING_INDEXED = "nothing is indexed yet"
+NOTHING_INDEXED = Said("nothing_indexed", "nothing is indexed yet")
 HOUR_MS = 3_600_000
 
 
@@ -71,13 +72,13 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
     if source is None or not source.documents:
         notes.append(NOTHING_INDEXED)
     elif parsed.empty:
-        notes.append("the query is empty")
+        notes.append(Said("empty_query", "the query is empty"))
     else:
         question = _question(source, parsed, request)
         if question.like is not None or not parsed.similar:
             strict, total, hits, facets = _answer(source, question, request, offset, count, notes)
         else:
-            notes.append(f"similar: {parsed.similar} is not in the index")
+            notes.append(Said("similar_unknown", "similar: {url} is not in the index", url=parsed.similar))
     spelling = _spelling(source, parsed, request, strict) if source is not None and not offset else None
     number = source.number if source is not None else 0
     took = (time.perf_counter() - started) * 1000
@@ -121,7 +122,7 @@ def _answer(
 ) -> tuple[int, int, list[Hit], dict[str, dict[str, int]]]:
     """How many pages hold all words; how many are found in all; those of them that are shown; facets."""
     if not holds_words(question):
-        notes.append("the query holds no word")
+        notes.append(Said("no_word", "the query holds no word"))
         return 0, 0, [], {}
     limit = max(1, count)
     total, found = source.page(question, STRICT, offset, limit)
@@ -145,7 +146,12 @@ def _answer(
     return strict, total, hits, {name: by_count(values) for name, values in counts.items()}
 
 
-def _relaxed_note(total: int) -> str:
+def _relaxed_note(total: int) -> Said:
     if not total:
-        return "no page holds all the words; these hold some of them"
-    return f"{total} {'page holds' if total == 1 else 'pages hold'} all the words; the others hold some of them"
+        return Said("some_words", "no page holds all the words; these hold some of them")
+    return Said(
+        "some_words_after",
+        "{n, plural, one {# page holds all the words; the others hold some of them} "
+        "other {# pages hold all the words; the others hold some of them}}",
+        n=total,
+    )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.core.said import Said
 from lycosa.index import shards
 from lycosa.index.generation import Generation, storage_of
 from lycosa.index.schema import ID, signed_key, url_id
@@ -114,7 +115,7 @@ class Searcher:
             results = replace(results, notes=[*results.notes, hint])
         if opened is None or not opened.missing:
             return results
-        notes = [*results.notes, *(f"shard {number + 1} is missing: {reason}" for number, reason in sorted(opened.missing.items()))]
+        notes = [*results.notes, *(_missing(number, reason) for number, reason in sorted(opened.missing.items()))]
         return replace(results, notes=notes, missing_shards=tuple(sorted(opened.missing)))
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
@@ -139,8 +140,12 @@ class Searcher:
         return self._tables[1]
 
 
+def _missing(number: int, reason: str) -> Said:
+    return Said("shard_missing", "shard {number} is missing: {reason}", number=number + 1, reason=reason)
+
+
 def _wrong(part: Generation | WorkspaceError | None) -> str:
-    return str(part) if isinstance(part, WorkspaceError) else "it is not built yet"
+    return str(part) if isinstance(part, WorkspaceError) else Said("shard_not_built", "it is not built yet")
 
 
 def _open(generations: Sequence[Generation], count: int) -> tuple[OpenIndex, dict[int, str]]:
@@ -159,7 +164,10 @@ def _open(generations: Sequence[Generation], count: int) -> tuple[OpenIndex, dic
     most = max(by_schema.values(), key=lambda group: sum(generation.info.documents for generation in group))
     for group in by_schema.values():
         if group is not most:
-            refused |= {generation.info.shard: "it was built by another version; `lycosa index` builds it anew" for generation in group}
+            refused |= {
+                generation.info.shard: Said("shard_of_another_version", "it was built by another version; `lycosa index` builds it anew")
+                for generation in group
+            }
     try:
         return OpenIndex(most, count), refused
     except WorkspaceError as error:

@@ -20,6 +20,7 @@ from operator import itemgetter
 from typing import Any
 
 from lycosa.core.errors import WorkError
+from lycosa.core.said import Said
 from lycosa.crawl.engine import Remote, Unreachable
 from lycosa.index.shards import by_count
 from lycosa.index.suggest_file import Phrase
@@ -143,7 +144,11 @@ class Federation:
                 continue
             took = (time.monotonic() - started) * 1000
             missing = tuple(sorted(asking.missing))
-            alone = ["shards on other machines are asked in the query's own language alone"] if request.across is not None else []
+            alone = (
+                [Said("one_language", "shards on other machines are asked in the query's own language alone")]
+                if request.across is not None
+                else []
+            )
             hints = {description.hint for description in self._known.values() if description.hint and holds_hangul(request.text)}
             notes = [*results.notes, *alone, *sorted(hints), *_missing_note(missing, len(asking.chosen))]
             return replace(results, took_ms=took, notes=notes, missing_shards=missing)
@@ -349,4 +354,10 @@ class _Asking:
 def _missing_note(missing: Sequence[int], count: int) -> list[str]:
     if not missing:
         return []
-    return [f"{len(missing)} of {count} shards did not answer: their pages are missing here"]
+    said = Said(
+        "shards_silent",
+        "{n} of {count, plural, one {# shard} other {# shards}} did not answer: their pages are missing here",
+        n=len(missing),
+        count=count,
+    )
+    return [said]

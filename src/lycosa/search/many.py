@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from lycosa.core.errors import WorkError
+from lycosa.core.said import Said
 from lycosa.index.shards import by_count
 from lycosa.search.answer import answer
 from lycosa.search.many_ask import Asking
@@ -80,7 +81,7 @@ class Many:
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         asking = Asking(self._pool, self._timeout_s)
         results = _searched(request, [*self._local, *(self._peers if hops else ())], asking, hops)
-        notes = [f"{reason}; what it has is missing here" for reason in asking.failed.values()]
+        notes = [Said("side_failed", "{reason}; what it has is missing here", reason=reason) for reason in asking.failed.values()]
         took = (time.perf_counter() - started) * 1000
         return replace(results, took_ms=took, notes=[*results.notes, *notes])
 

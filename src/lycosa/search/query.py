@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lycosa.core.said import Said
 from lycosa.search.syntax import (
     AFTER,
     BEFORE,
@@ -102,11 +103,11 @@ def parse_query(text: str) -> ParsedQuery:
     notes = []
     if len(text) > LONGEST_QUERY:
         text = text[:LONGEST_QUERY]
-        notes.append(f"only the first {LONGEST_QUERY} characters were looked at")
+        notes.append(Said("cut_characters", "only the first {n} characters were looked at", n=LONGEST_QUERY))
     reader = _Reader(text)
     wanted = reader.sequence("")
     if reader.cut:
-        notes.append(f"only the first {MOST_WORDS} words were looked at")
+        notes.append(Said("cut_words", "only the first {n} words were looked at", n=MOST_WORDS))
     restrictions = tuple(dict.fromkeys(reader.restrictions))
     return ParsedQuery(tuple(wanted), tuple(reader.unwanted), restrictions, reader.order, (*notes, *dict.fromkeys(reader.notes)))
 
@@ -251,11 +252,19 @@ class _Reader:
         name = operator.names[0]
         found = [operator.read(each) for each in (value.split(",") if name not in (LINK, SIMILAR) else [value])]
         if not all(found) or not found:
-            self.notes.append(f"{name}: wants {operator.wants}; {name}:{value} was searched for as words")
+            self.notes.append(
+                Said(
+                    "operator_value",
+                    "{operator}: wants {wants}; {operator}:{value} was searched for as words",
+                    operator=name,
+                    wants=operator.wants,
+                    value=value,
+                )
+            )
             return False
         self._place = end
         if negative and not operator.negative:
-            self.notes.append(f"{name}: cannot be turned round by a minus; it was left out")
+            self.notes.append(Said("operator_minus", "{operator}: cannot be turned round by a minus; it was left out", operator=name))
         elif name == SORT:
             self.order = found[0]
         elif name in (BEFORE, AFTER, SIMILAR):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lycosa.core.errors import UrlError
+from lycosa.core.said import Said
 from lycosa.url.normalise import normalise
 
 SITE, LANGUAGE, FILETYPE, COLLECTION, LINK, SIMILAR, BEFORE, AFTER, SORT = (
@@ -132,7 +133,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages of this host and the hosts below it; with a path, of that folder or page. Several: of any of them.",
         "site:example.org/docs",
         site,
-        "a host, and a path if you like, as in site:example.org/docs",
+        Said("wants_site", "a host, and a path if you like, as in site:example.org/docs"),
     ),
     Operator(
         (LANGUAGE, "language"),
@@ -140,7 +141,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages in this language (ISO 639 code). Several: in any of them.",
         "lang:de",
         language,
-        "a language's code, as in lang:de",
+        Said("wants_lang", "a language's code, as in lang:de"),
     ),
     Operator(
         (FILETYPE, "ext"),
@@ -148,16 +149,23 @@ OPERATORS: tuple[Operator, ...] = (
         "Documents of this type: html, pdf, txt, docx …",
         "filetype:pdf",
         filetype,
-        "a type, as in filetype:pdf",
+        Said("wants_filetype", "a type, as in filetype:pdf"),
     ),
-    Operator((COLLECTION,), "NAME", "Pages of this collection.", "collection:news", name, "a collection's name, as in collection:news"),
+    Operator(
+        (COLLECTION,),
+        "NAME",
+        "Pages of this collection.",
+        "collection:news",
+        name,
+        Said("wants_collection", "a collection's name, as in collection:news"),
+    ),
     Operator(
         (LINK,),
         "URL|HOST",
         "Pages that link to this URL (without a scheme: by http or https), or from other hosts to any page of this host.",
         "link:example.org/docs",
         link,
-        "a URL or a host, as in link:example.org/docs",
+        Said("wants_link", "a URL or a host, as in link:example.org/docs"),
     ),
     Operator(
         (SIMILAR, "related"),
@@ -165,7 +173,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages like this one, in its language: those that hold the words by which it differs from others. More words narrow them.",
         "similar:example.org/docs/",
         page,
-        "the address of a page that was crawled, as in similar:example.org/docs/",
+        Said("wants_similar", "the address of a page that was crawled, as in similar:example.org/docs/"),
         negative=False,
     ),
     Operator(
@@ -174,14 +182,26 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages of an earlier date: the one that they give themselves, else that of their fetch.",
         "before:2026-03",
         date,
-        "a date, as in before:2026-03-31",
+        Said("wants_before", "a date, as in before:2026-03-31"),
         negative=False,
     ),
     Operator(
-        (AFTER, "since"), "DATE", "Pages of this date or a later one.", "after:2026", date, "a date, as in after:2026-03-31", negative=False
+        (AFTER, "since"),
+        "DATE",
+        "Pages of this date or a later one.",
+        "after:2026",
+        date,
+        Said("wants_after", "a date, as in after:2026-03-31"),
+        negative=False,
     ),
     Operator(
-        (SORT,), "date|relevance", "The newest first, or the best.", "sort:date", order, "sort:date or sort:relevance", negative=False
+        (SORT,),
+        "date|relevance",
+        "The newest first, or the best.",
+        "sort:date",
+        order,
+        Said("wants_sort", "sort:date or sort:relevance"),
+        negative=False,
     ),
     Operator((IN_TITLE, "title"), "WORD", "The word or phrase stands in the title.", 'intitle:"event loop"'),
     Operator((IN_URL, "url"), "WORD", "The word stands in the host or path of the address.", "inurl:asyncio"),

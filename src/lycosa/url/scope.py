@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from lycosa.core.config import Collection
 from lycosa.core.errors import Refusal, UrlError
+from lycosa.core.said import Said, listed
 from lycosa.url.domain import Domains
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
@@ -109,16 +110,20 @@ class Admission:
         refusal = self.refuse(url)
         if refusal is Refusal.SCHEME:
             if url.startswith(OTHERS):
-                return f"refused (scheme): no seed is {scheme_of(url)}, and fetch.other_schemes is off"
-            return "refused (scheme): only http, https, ftp and gopher are crawled"
+                return Said(
+                    "refused_other_scheme", "refused (scheme): no seed is {scheme}, and fetch.other_schemes is off", scheme=scheme_of(url)
+                )
+            return Said("refused_scheme", "refused (scheme): only http, https, ftp and gopher are crawled")
         if refusal is Refusal.TOO_LONG:
-            return f"refused (too_long): {len(url)} characters, max_url_length is {self._max_length}"
+            return Said(
+                "refused_too_long", "refused (too_long): {n} characters, max_url_length is {most}", n=len(url), most=self._max_length
+            )
         if refusal is Refusal.SCOPE:
-            return f"refused (scope): {self._outside(url)}"
+            return Said("refused_scope", "refused (scope): {why}", why=self._outside(url))
         pattern = self._by_pattern(url)[1]
         if refusal is Refusal.PATTERN:
-            return f"refused (pattern): {pattern}"
-        return f"admitted: {self._inside(url)}" + (f"; {pattern}" if pattern else "")
+            return Said("refused_pattern", "refused (pattern): {why}", why=pattern)
+        return Said("admitted", "admitted: {why}", why=listed([part for part in (self._inside(url), pattern) if part]))
 
     def _in_scope(self, url: str) -> bool:
         if self._scope == "any":
@@ -141,27 +146,35 @@ class Admission:
         """Whether the patterns refuse the URL, and which one decided ("" where there are none)."""
         for deny in self._deny:
             if deny.search(url):
-                return True, f"deny {deny.pattern!r} matches"
+                return True, Said("deny_matches", "deny {pattern} matches", pattern=repr(deny.pattern))
         for allow in self._allow:
             if allow.search(url):
-                return False, f"allow {allow.pattern!r} matches"
-        return (True, f"no allow expression matches ({_few(allow.pattern for allow in self._allow)})") if self._allow else (False, "")
+                return False, Said("allow_matches", "allow {pattern} matches", pattern=repr(allow.pattern))
+        if not self._allow:
+            return False, ""
+        patterns = _few(allow.pattern for allow in self._allow)
+        return True, Said("no_allow_matches", "no allow expression matches ({patterns})", patterns=patterns)
 
     def _inside(self, url: str) -> str:
         if self._scope == "any":
-            return "scope any"
+            return Said("scope_any", "scope any")
         if self._scope == "prefix":
-            return f"scope prefix, under the seed's folder {next(folder for folder in self._folders if url.startswith(folder))}"
+            folder = next(folder for folder in self._folders if url.startswith(folder))
+            return Said("scope_prefix", "scope prefix, under the seed's folder {folder}", folder=folder)
         if self._scope == "host":
-            return f"scope host, {_host_and_port(url)} is a seed's host"
-        return f"scope domain, {self._domains.registrable(hostname(url))} is a seed's registrable domain"
+            return Said("scope_host", "scope host, {host} is a seed's host", host=_host_and_port(url))
+        domain = self._domains.registrable(hostname(url))
+        return Said("scope_domain", "scope domain, {domain} is a seed's registrable domain", domain=domain)
 
     def _outside(self, url: str) -> str:
         if self._scope == "prefix":
-            return f"not under a seed's folder ({_few(self._folders[::2])})"
+            return Said("outside_prefix", "not under a seed's folder ({seeds})", seeds=_few(self._folders[::2]))
         if self._scope == "host":
-            return f"{_host_and_port(url)} is not the host and port of a seed ({_few(sorted(self._hosts))})"
-        return f"{self._domains.registrable(hostname(url))} is not the registrable domain of a seed ({_few(sorted(self._registrable))})"
+            seeds = _few(sorted(self._hosts))
+            return Said("outside_host", "{host} is not the host and port of a seed ({seeds})", host=_host_and_port(url), seeds=seeds)
+        domain = self._domains.registrable(hostname(url))
+        seeds = _few(sorted(self._registrable))
+        return Said("outside_domain", "{domain} is not the registrable domain of a seed ({seeds})", domain=domain, seeds=seeds)
 
 
 def _folders(url: str) -> tuple[str, str]:
@@ -174,6 +187,9 @@ def _folders(url: str) -> tuple[str, str]:
 
 def _few(names: Iterable[str], limit: int = 3) -> str:
     """The first few of a list, and how many more there are."""
-    listed = list(names)
-    more = len(listed) - limit
-    return ", ".join(listed[:limit]) + (f" and {more} more" if more > 0 else "") or "there are none"
+    all_names = list(names)
+    more = len(all_names) - limit
+    first = ", ".join(all_names[:limit])
+    if more > 0:
+        return Said("few_and_more", "{names} and {n} more", names=first, n=more)
+    return first or Said("few_none", "there are none")

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.config import Collection
+from lycosa.core.said import Said
 from lycosa.url.rules import Rules
 from lycosa.url.schemes import path_start
 
@@ -54,19 +55,33 @@ class TrapRule(StrEnum):
 
 
 _EXPLAINED: Final = {
-    TrapRule.REPEATED_SEGMENTS: f"a segment of the path stands there more than {_MAX_SAME_SEGMENT} times, or a run of segments repeats",
-    TrapRule.RELATIVE_LOOP: "the address looks as if relative links had been put behind one another",
-    TrapRule.MANY_SEGMENTS: f"the path has more than {MAX_SEGMENTS} segments",
-    TrapRule.SESSION_ID: "the address holds a session id; the page is to be had without it",
-    TrapRule.MANY_PARAMETERS: f"the query has more than {MAX_PARAMETERS} parameters",
-    TrapRule.REPEATED_PARAMETER: f"a query parameter is given too often: {_MAX_SAME_PAIR} times with one value, {MAX_SAME_NAME} in all",
-    TrapRule.QUERY_PERMUTATION: "the same query parameters are known in another order",
-    TrapRule.ESCAPE_LOOP: "something in the address was escaped three times or more",
-    TrapRule.CALENDAR: f"a date more than {YEARS_AHEAD} years ahead, or from before {OLDEST_YEAR}: a calendar turned by its links",
+    TrapRule.REPEATED_SEGMENTS: Said(
+        "trap_repeated_segments",
+        "a segment of the path stands there more than {n} times, or a run of segments repeats",
+        n=_MAX_SAME_SEGMENT,
+    ),
+    TrapRule.RELATIVE_LOOP: Said("trap_relative_loop", "the address looks as if relative links had been put behind one another"),
+    TrapRule.MANY_SEGMENTS: Said("trap_many_segments", "the path has more than {n} segments", n=MAX_SEGMENTS),
+    TrapRule.SESSION_ID: Said("trap_session_id", "the address holds a session id; the page is to be had without it"),
+    TrapRule.MANY_PARAMETERS: Said("trap_many_parameters", "the query has more than {n} parameters", n=MAX_PARAMETERS),
+    TrapRule.REPEATED_PARAMETER: Said(
+        "trap_repeated_parameter",
+        "a query parameter is given too often: {n} times with one value, {all} in all",
+        n=_MAX_SAME_PAIR,
+        all=MAX_SAME_NAME,
+    ),
+    TrapRule.QUERY_PERMUTATION: Said("trap_query_permutation", "the same query parameters are known in another order"),
+    TrapRule.ESCAPE_LOOP: Said("trap_escape_loop", "something in the address was escaped three times or more"),
+    TrapRule.CALENDAR: Said(
+        "trap_calendar",
+        "a date more than {years} years ahead, or from before {oldest}: a calendar turned by its links",
+        years=YEARS_AHEAD,
+        oldest=str(OLDEST_YEAR),
+    ),
 }
 
 
-def explain(rule: TrapRule) -> str:
+def explain(rule: TrapRule) -> Said:
     """What the rule says, for people: one clause."""
     return _EXPLAINED[rule]
 
