@@ -52,20 +52,24 @@ class Person:
         self._walk = walk
         self._seen = 0
 
-    def go(self, path: str, *, missing: bool = False) -> None:
-        """Type an address of ours. `missing`: there is no such page, which the browser complains of."""
+    def go(self, path: str, *, refused: int = 0) -> None:
+        """Type an address of ours. `refused`: the status that the answer has, of which the browser complains."""
         self.browser.open(self.address + path)
-        self.look(missing=missing)
+        self.look(refused=refused)
 
-    def follow(self, words: str, within: str = "", *, missing: bool = False) -> None:
+    def follow(self, words: str, within: str = "", *, refused: int = 0) -> None:
         """Press a link by its words."""
         self.browser.follow(self._find("a[href]", words, within))
-        self.look(missing=missing)
+        self.look(refused=refused)
 
-    def press(self, words: str, within: str = "") -> None:
+    def press(self, words: str, within: str = "", *, refused: int = 0) -> None:
         """Press a button that leads to a page."""
         self.browser.follow(self._find("button", words, within))
-        self.look()
+        self.look(refused=refused)
+
+    def take(self, words: str, folder: Path) -> Path:
+        """Press a link that gives a file."""
+        return self.browser.take(self._find("a[download]", words, ""), folder)
 
     def press_here(self, words: str, within: str = "", kind: str = "button") -> None:
         """Press what changes the page that one is at."""
@@ -128,14 +132,14 @@ class Person:
         here: str = self.browser.evaluate("location.pathname + location.search")
         return here
 
-    def look(self, *, missing: bool = False) -> None:
+    def look(self, *, refused: int = 0) -> None:
         """What holds of every page: it fits the window, nothing complains, nothing comes from elsewhere, nothing moves by itself."""
         browser = self.browser
         self._seen += 1
         self.keep(f"{self._seen:02d}")  # a frame is drawn for it, so that whatever moves has moved
         wide, room = browser.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide <= room == self.way.width, f"{self.place} is {wide} wide"
-        assert [each for each in browser.errors if not (missing and "404" in each)] == [], f"at {self.place}"
+        assert [each for each in browser.errors if not (refused and f"status of {refused}" in each)] == [], f"at {self.place}"
         assert browser.fonts == []
         assert {urlsplit(url).netloc for url in browser.asked if not url.startswith("data:")} <= {urlsplit(self.address).netloc}
         assert sum(browser.shifts) <= MOST_SHIFT, f"things move at {self.place}"

@@ -330,8 +330,8 @@ def test_the_language_of_our_words(chromium: Browser, address: str, way: Way) ->
             assert reader.place == "/crawl", "one stays where one was"
             assert reader.value("[document.documentElement.lang, document.documentElement.dir]") == [code, direction]
             assert words in reader.texts("h2")
-        reader.go("/nowhere", missing=True)
-        reader.follow("Español", ".foot", missing=True)
+        reader.go("/nowhere", refused=404)
+        reader.follow("Español", ".foot", refused=404)
         reader.browser.follow("document.querySelector('.message a')")
         reader.look()
         assert reader.place == "/"

@@ -63,18 +63,19 @@ def with_query(path: str, **values: object) -> str:
 
 
 def _shared(words: Interface) -> Mapping[str, object]:
-    """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of `Interface`), `when` (a datetime as
+    """The reader's language as templates use it: `t`, `th`, `said`, `number`, `percent`, `day`, `time` (of `Interface`), `when` (a datetime as
     `time` gives it, "" for none), `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`, `ui_direction`."""
     return {
         "t": words.t,
         "th": words.html,
+        "said": words.said,
         "number": words.number,
         "percent": words.percent,
         "day": words.day,
         "time": words.time,
         "when": lambda at: words.time(round(at.timestamp() * 1000)) if isinstance(at, datetime) else "",
         "seconds": lambda ms: "" if ms is None else words.t("{s, number, ::.##} s", s=ms / 1000),
-        "share_of": lambda share: "" if share is None else words.t("{share, number, ::percent .##}", share=share),
+        "share_of": lambda share: "" if share is None else words.t("{share, number, ::percent scale/100 .##}", share=share),
         "ui": words.code,
         "ui_direction": words.direction,
     }

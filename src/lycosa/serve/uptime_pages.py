@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.app.configuring import read_config
-from lycosa.app.uptime import add_monitor, remove_monitor
+from lycosa.app.uptime import add_monitor, monitors_of, remove_monitor
 from lycosa.app.uptime_report import host_report, list_monitors
 from lycosa.core.errors import UsageError
 from lycosa.monitor.uptime_report import Availability, Spark
@@ -21,6 +21,7 @@ from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
+from lycosa.store.storage import open_storage
 
 _KEPT_S = 10.0
 _STATES = {
@@ -34,12 +35,12 @@ _STATES = {
 def create_uptime_pages(root: str, frame: Frame, access: Access) -> APIRouter:
     """The routes under /uptime."""
     router = APIRouter(include_in_schema=False)
-    listed = Kept[str, Any](lambda _: list_monitors(root, read_config(root)), _KEPT_S)
+    listed = Kept[tuple[str, ...], Any](lambda _: list_monitors(root, read_config(root)), _KEPT_S)
     reports = Kept[str, Any](lambda name: host_report(root, read_config(root), name), _KEPT_S)
 
     @router.get("/uptime", response_class=HTMLResponse)
     def overview(request: Request) -> HTMLResponse:
-        found = listed.get("")
+        found = listed.get(tuple(sorted(monitors_of(open_storage(root), read_config(root)))))  # who adds one sees it at once
         words = frame.words(request)
         rows = [_row(each, found.live, words) for each in found.monitors]
         rows.sort(
