@@ -19,7 +19,19 @@ from typing import Final, NamedTuple
 from lycosa.core.said import Said
 from lycosa.frontier.shapes import Shape, shape_of
 from lycosa.frontier.soft_404 import NEAR, looks_not_found
-from lycosa.frontier.trap_group import COST, COST_FIRST, COST_SURE, PROVEN, RICH, START, START_DOUBTED, START_WIDE, Group, PageText, PrefixRule
+from lycosa.frontier.trap_group import (
+    COST,
+    COST_FIRST,
+    COST_SURE,
+    PROVEN,
+    RICH,
+    START,
+    START_DOUBTED,
+    START_WIDE,
+    Group,
+    PageText,
+    PrefixRule,
+)
 from lycosa.url import traps as lexical
 
 MAX_GROUPS = 128
