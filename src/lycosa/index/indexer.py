@@ -311,6 +311,7 @@ class ShardIndexer:
         put = removed = 0
         for partitions in self._parts(after):
             around = Surroundings(tables, after, partitions, news)
+            repeated = _repeated(tables, after, partitions)
             for frame in tables.changes("pages", after, _PAGE_COLUMNS, memory_bytes=BATCH_BYTES, partitions=partitions):
                 # Files are sorted by key, so the rows of one URL stand together within a frame.
                 for url_key, group in itertools.groupby(_rows(frame), key=itemgetter(0)):
@@ -320,7 +321,7 @@ class ShardIndexer:
                     self._collections |= collections
                     if row[12] and len(self._collections) > 1:
                         collections.update(builder.collections(url_key) or ())
-                    if self._put(builder, row, collections, around):
+                    if self._put(builder, row, collections, around, first=url_key not in repeated):
                         put += 1
                     else:
                         removed += 1
@@ -328,14 +329,17 @@ class ShardIndexer:
                     builder.commit()  # so that the next frame's rows find these documents' collections
         return put, removed
 
-    def _put(self, builder: IndexBuilder, row: tuple[Any, ...], collections: set[str], around: Surroundings) -> bool:
-        """Index a page, or remove it if it may not be in the index, or is in no collection by itself. Whether it is there now."""
+    def _put(
+        self, builder: IndexBuilder, row: tuple[Any, ...], collections: set[str], around: Surroundings, *, first: bool = False
+    ) -> bool:
+        """Index a page, or remove it if it may not be in the index, or is in no collection by itself. Whether it is there now.
+        `first` as of `IndexBuilder.put`."""
         url_key = row[0]
         left = collections - around.copied_in(url_key)
         if not row[12] or not left:
-            builder.remove(url_key)
+            builder.remove(url_key, first=first)
             return False
-        builder.put(_page(row, sorted(left), around))
+        builder.put(_page(row, sorted(left), around), first=first)
         return True
 
     def _read_again(self, builder: IndexBuilder, tables: LiveTables, url_keys: list[int], news: LinkNews | None) -> tuple[int, int]:
@@ -483,6 +487,13 @@ def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Rows, the entry last; times as milliseconds. Few are Python objects at a time."""
     for batch in frame.iter_slices(BATCH_ROWS):
         yield from batch.with_columns(cs.datetime().dt.epoch("ms")).iter_rows(buffer_size=OBJECT_ROWS)
+
+
+def _repeated(tables: LiveTables, after: int, partitions: range | None) -> set[int]:
+    """The keys of which several rows of pages came after an entry."""
+    parts = [frame["url_key"] for frame in tables.changes("pages", after, ("url_key",), partitions=partitions)]
+    keys = pl.concat(parts) if parts else pl.Series("url_key", [], dtype=pl.UInt64)
+    return set(keys.filter(keys.is_duplicated()).to_list())
 
 
 def _gone_since(tables: LiveTables, after: int, partitions: range | None) -> pl.Series:
