@@ -2,12 +2,13 @@
 
 /** Fetch this page again and put its new region in place, unless nobody looks or somebody works in it. */
 async function refresh(region) {
-  if (document.hidden || region.contains(document.activeElement)) return;
+  const busy = () => document.hidden || region.contains(document.activeElement);
+  if (busy()) return;
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.getElementById(region.id);
-  if (fresh) region.replaceChildren(...fresh.childNodes);
+  if (fresh && !busy()) region.replaceChildren(...fresh.childNodes); // a button that is being pressed by now stays
 }
 
 for (const region of document.querySelectorAll("[data-refresh][id]")) {

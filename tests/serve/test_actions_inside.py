@@ -1,0 +1,312 @@
+"""What somebody with a token does, in a real browser: with and without scripts, on a desk and on a phone; and what is stored afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.moderation import proposals
+from lycosa.app.pausing import paused
+from lycosa.app.tokens import Tokens
+from lycosa.app.uptime import monitors_of
+from lycosa.app.watching import list_watches
+from lycosa.core.config import Config
+from lycosa.store.owner import owner_of
+from lycosa.store.storage import Storage, open_storage
+from lycosa.store.workspace import Workspace
+from tests.app.daemons import QUICK, collection, daemon, rows
+from tests.search.shards import until
+from tests.serve.browser import Browser
+from tests.serve.conftest import lycosa, serving
+from tests.serve.person import WAYS, Person, Way, person
+from tests.serve.test_uptime import MINUTE, commit_checks
+from tests.servers.nginx import Server, nginx
+
+CRAWLED, HUNTED = "127.0.6.44", "127.0.6.45"
+LEAVES = 400  # at ten a second more than enough to be stopped among
+WATCHED = "http://example.org/"
+TITLES = ".results > li h2"
+RUNNING = "document.querySelector('[role=status]').dataset.state === 'running'"
+
+
+@dataclass(frozen=True)
+class World:
+    """A workspace that is served, and the sites that it may fetch from."""
+
+    root: str
+    address: str
+    port: int
+    token: str
+    settings: str
+
+    @property
+    def storage(self) -> Storage:
+        return open_storage(self.root)
+
+    def fresh(self, way: Way) -> str:
+        """A page that no link leads to, one for each way."""
+        return f"http://{CRAWLED}:{self.port}/{way}.html"
+
+
+def write_sites(folder: Path) -> None:
+    """One site with a home page and pages that nobody links to; one with many pages about silk."""
+    for name in (CRAWLED, HUNTED):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "index.html").write_text("<html lang=en><title>Home</title><p>A home page that says welcome to all of you.")
+    for way in WAYS:
+        text = f"<html lang=en><title>The dormouse of {way}</title><p>The dormouse {code(way)} sleeps through the winter in a hollow tree."
+        (folder / CRAWLED / f"{way}.html").write_text(text)
+    links = "".join(f'<li><a href="/{number}.html">Silk of the wolf spider, part {number}</a>' for number in range(LEAVES))
+    (folder / HUNTED / "silk.html").write_text(f"<html lang=en><title>A list</title><ul>{links}</ul>")
+    for number in range(LEAVES):
+        text = f"<html lang=en><title>Silk of the wolf spider, part {number}</title><p>The wolf spider spins silk; part {number} says how."
+        (folder / HUNTED / f"{number}.html").write_text(text)
+
+
+def code(way: Way) -> str:
+    """A word of its own."""
+    return f"quiggle{WAYS.index(way)}"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("inside")
+    write_sites(folder / "sites")
+    root = folder / "w"
+    root.mkdir()
+    servers = [Server(name, folder / "sites" / name, index="index.html", autoindex=False) for name in (CRAWLED, HUNTED)]
+    with nginx(servers) as server:
+        homes = [f"http://{name}:{server.port}/" for name in (CRAWLED, HUNTED)]
+        settings = f"{QUICK}[serve]\npublic_form = true\n" + collection("default", *homes).replace("delay = 0", 'delay = "100ms"')
+        (root / "lycosa.toml").write_text(settings)
+        done = subprocess.run(lycosa("-w", str(root), "crawl", "--quiet", *homes), capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        commit_checks(Workspace.open(str(root)), WATCHED, "u" * 10 + "ssss" + "u" * 6, round(time.time() * 1000) // MINUTE * MINUTE)
+        with serving(str(root)) as address:
+            yield World(str(root), address, server.port, Tokens(open_storage(str(root))).add("ada"), settings)
+
+
+@pytest.fixture(params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    return found
+
+
+def come_in(someone: Person, world: World, path: str) -> None:
+    """By the form, and on to where one wanted to go."""
+    someone.go(f"/login?next={path}")
+    someone.fill("Token", world.token)
+    someone.press("Come in")
+    assert someone.place == path
+    someone.sees("ada")
+
+
+def test_coming_in_and_changing_things(chromium: Browser, world: World, way: Way, tmp_path: Path) -> None:
+    with person(chromium, world.address, way, "inside") as someone:
+        someone.go("/hunt")
+        someone.follow("Come in to hunt: going out needs a token.")
+        someone.fill("Token", "not a token")
+        someone.press("Come in", refused=401)
+        someone.sees("This token is not known")
+        someone.fill("Token", world.token)
+        someone.press("Come in")
+        assert someone.place == "/hunt", "one comes to where one wanted to go"
+        monitors(someone, world)
+        watches(someone, world)
+        proposed(someone, world)
+        files(someone, tmp_path)
+        someone.follow("ada", ".around")
+        someone.press("Leave")
+        someone.go("/crawl")
+        someone.misses("Add URLs")
+        someone.go("/watch")
+        assert someone.place == "/login?next=%2Fwatch"
+
+
+def monitors(someone: Person, world: World) -> None:
+    someone.follow("Uptime", ".around")
+    someone.sees("Nothing is watched yet.")
+    someone.fill("URL", f"http://{CRAWLED}:{world.port}/")
+    someone.press("Watch", refused=400)
+    someone.sees("not a public address")
+    someone.go("/uptime")
+    someone.fill("URL", WATCHED)
+    someone.fill("What to call it", "Example")
+    someone.fill("How often", "30s")
+    someone.press("Watch")
+    (kept,) = monitors_of(world.storage, Config()).values()
+    assert (kept.monitor.url, kept.monitor.name, kept.monitor.every) == (WATCHED, "Example", 30_000)
+    (row,) = someone.texts("tbody tr")
+    assert row.startswith("Example up 79")
+    assert someone.value("document.querySelectorAll('svg.spark title').length") == 24
+    someone.follow("Example")
+    someone.sees("Outages in 30 days", "http 500")
+    someone.go("/uptime")
+    someone.press(f"Remove {WATCHED}")
+    someone.sees("Nothing is watched yet.")
+    assert monitors_of(world.storage, Config()) == {}
+
+
+def watches(someone: Person, world: World) -> None:
+    someone.follow("Watch", ".around")
+    someone.fill("Texts, one a line", "hollow oak\nwolf spider")
+    someone.fill("What to call it", "trees")
+    someone.tick("accents")
+    someone.press("Watch")
+    (kept,) = list_watches(world.root)
+    assert (kept.order.name, kept.order.texts, kept.order.folding.names) == ("trees", ("hollow oak", "wolf spider"), ("accents",))
+    someone.follow("trees")
+    someone.sees("No page holds it yet.")
+    someone.fill("Site", CRAWLED)
+    someone.press("Show")
+    someone.follow("Watch", "main")
+    someone.press("Remove trees")
+    someone.sees("Nothing is watched yet.")
+    assert list_watches(world.root) == []
+
+
+def proposed(someone: Person, world: World) -> None:
+    """Anybody proposes; somebody with a token drops it, or takes it, if a collection may."""
+    for number, note in enumerate(("a site with dormice", "another one")):
+        someone.go("/propose")
+        someone.fill("Address of the site", f"https://example.org/{code(someone.way)}/{number}")
+        someone.fill("Why it should be here", note)
+        someone.press("Propose")
+        someone.sees("Thank you.")
+    someone.go("/crawl")
+    someone.follow("Sites that were proposed")
+    someone.sees("a site with dormice", "another one")
+    someone.press("Drop", "tr:has(form):first-child")
+    (left,) = proposals(world.storage)
+    assert left.note == "another one"
+    someone.press("Take")
+    someone.sees("is not taken by collection")
+    # As if its name had been a public one of a site that is in scope.
+    path = f"run/moderation/{left.id}.json"
+    there = world.fresh(someone.way) + "?proposed"
+    world.storage.replace(path, (world.storage.read(path) or b"").replace(left.url.encode(), there.encode()))
+    before = set(world.storage.names("inbox"))
+    someone.go("/proposals")
+    someone.press("Take")
+    someone.sees("Nothing is proposed.")
+    (submitted,) = set(world.storage.names("inbox")) - before
+    assert there.encode() in (world.storage.read(f"inbox/{submitted}") or b"")
+
+
+def files(someone: Person, folder: Path) -> None:
+    """A day's files are made and taken."""
+    someone.follow("Library", ".around")
+    someone.follow("English")
+    someone.follow(time.strftime("%Y-%m-%d", time.gmtime()))
+    someone.choose("Kind", "jsonl")
+    someone.press("Make the files")
+    name = next(each for each in someone.texts("a[download]") if ".jsonl" in each)
+    assert someone.take(name, folder).stat().st_size > 0
+
+
+def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way) -> None:
+    until(lambda: owner_of(world.storage) is None)  # of the hunt before
+    with person(chromium, world.address, way, "hunt") as someone:
+        come_in(someone, world, "/hunt")
+        someone.fill("Question", "wolf spider silk")
+        someone.fill("Pages to start from", f"http://{HUNTED}:{world.port}/silk.html")
+        someone.fill("How long", "5m")
+        someone.fill("Results that are enough", "300")
+        someone.press("Go out")
+        where, loads = someone.place, chromium.loads
+        chromium.until(f"document.querySelectorAll('{TITLES}').length > 0")
+        some = len(someone.texts(TITLES))
+        chromium.until(f"document.querySelectorAll('{TITLES}').length > {some}")
+        assert (chromium.loads == loads) is way.scripts, "it grows where it stands, or the page comes again"
+        someone.value("window.stop()")  # without scripts: not while one presses
+        someone.clear()
+        someone.press("Stop")
+        chromium.until(f"!({RUNNING})")
+        someone.sees("Ended: somebody stopped it.")
+        found = someone.texts(TITLES)
+        assert len(found) > some
+        assert all("Silk of the wolf spider" in each for each in found)
+        someone.clear()
+        someone.go("/hunt")
+        chromium.follow(f"document.querySelector('a[href=\"{where}\"]')")
+        someone.look()
+        assert someone.texts(TITLES) == found, "it is kept"
+        someone.follow("cached copy", ".results > li:first-child")
+        someone.sees("Copy from")
+    assert where.rpartition("/")[2] in {name.removesuffix(".json") for name in world.storage.names("run/hunted")}
+
+
+def test_a_crawl_that_goes_on(chromium: Browser, world: World, tmp_path: Path) -> None:
+    """All four ways beside one daemon: what is added is fetched, watched for, found; then paused, resumed, excluded."""
+    until(lambda: owner_of(world.storage) is None)
+    with daemon(Path(world.root), world.settings) as running:
+        running.until(lambda: running.live.get("collections") is not None or running.worker)
+        for way in WAYS:
+            with person(chromium, world.address, way, "crawl") as someone:
+                come_in(someone, world, "/watch")
+                someone.fill("Texts, one a line", code(way))
+                someone.press("Watch")
+                add_and_find(someone, world, way)
+                pause_and_resume(someone, world)
+                exclude(someone, world, way)
+        assert running.stop() == 0, running.errors
+
+
+def add_and_find(someone: Person, world: World, way: Way) -> None:
+    url = world.fresh(way)
+    someone.go("/crawl")
+    someone.sees("pages a second", "in the queue", "active hosts")
+    someone.fill("One URL a line", url)
+    someone.press("Add")
+    someone.sees("Added: it is fetched as soon as its host's turn comes.")
+    figures, loads = someone.texts("#live dd"), someone.browser.loads
+    until(lambda: url in {row["url"] for row in rows(Path(world.root), "pages")})
+    if way.scripts:
+        someone.browser.until(f"[...document.querySelectorAll('#live dd')].map(each => each.innerText).join() !== '{','.join(figures)}'")
+        assert someone.browser.loads == loads, "it grows where it stands"
+        someone.clear()
+    someone.fill("URL", url)
+    someone.press("Explain")
+    someone.sees("State and schedule", "visited", url)
+    someone.go("/watch")
+    someone.follow("All matches")
+    (match,) = [each for each in someone.texts("tbody tr") if code(way) in each]
+    assert "sleeps through the winter" in match
+    someone.follow("cached copy", f'tr:has(a[href*="{way}.html"])')
+    someone.sees("Copy from")
+    until(lambda: found_by(someone, way))
+
+
+def found_by(someone: Person, way: Way) -> bool:
+    someone.go(f"/?q={code(way)}")
+    return someone.texts(TITLES) == [f"The dormouse of {way}"]
+
+
+def pause_and_resume(someone: Person, world: World) -> None:
+    someone.go("/crawl")
+    someone.press("Pause")
+    someone.sees("Paused: what is in flight is finished.", "paused here")
+    assert paused(world.storage)["default"]["by"] == "ada"
+    someone.press("Resume")
+    someone.sees("Resumed.")
+    assert paused(world.storage) == {}
+
+
+def exclude(someone: Person, world: World, way: Way) -> None:
+    rule = f"prefix:{world.fresh(way)}"
+    someone.fill("Rule", rule)
+    someone.press("Go on")
+    someone.sees(rule, "It names 1 page that is here now.")
+    someone.follow("No, go back")
+    someone.fill("Rule", rule)
+    someone.press("Go on")
+    someone.press("Exclude")
+    someone.sees("Excluded.")
+    assert rule in Workspace.open(world.root).state().exclusions.rules
+    someone.go(f"/?q={code(way)}")
+    assert someone.texts(TITLES) == []
