@@ -6,7 +6,11 @@ the CPU is shared out over these samples, but for those that wait: for the inter
 wakes every thread for each sample, so the CPU of that crawl says nothing.) Native is what libraries compute (curl, lexbor, ICU,
 compression, tantivy, polars, numpy, the C library on their behalf); the interpreter and its own types are not.
 
-Needs py-spy (`pip install -e .[bench]`) and the right to trace one's own children. With `--flame` a third crawl is drawn as a flame graph.
+Where there is perf, one more crawl says which library's code the CPU ran, interpreter and kernel among them. That is exact, and its
+native share is the one to believe: py-spy counts a thread that waits for a core like one that has it, and on a busy machine libraries
+look larger for that.
+
+Needs py-spy (`pip install -e .[bench]`) and the right to trace one's own children. With `--flame` another crawl is drawn as a flame graph.
 """
 
 from __future__ import annotations
@@ -50,6 +54,24 @@ _NATIVE_THREADS = (  # by the beginning of their names
     (("polars", "async-exec", "tokio", "jemalloc"), "store, index (polars' threads)"),
 )
 STARTING = "start (imports)"
+
+_LIBRARIES = (  # by the beginning of the file's name; what is in none of them is Python's
+    (("tantivy.",), "tantivy"),
+    (("_polars_runtime",), "polars"),
+    (("lexbor.",), "lexbor"),
+    (("libcurl", "_pycurl", "libnghttp", "libngtcp", "libssl", "libcrypto"), "curl, TLS, digests"),
+    (("isal_", "igzip", "libz", "backend_c.", "_zstd", "_brotli"), "compression"),
+    (("libicu", "breakers."), "ICU"),
+    (("_multiarray", "_umath"), "numpy"),
+    (("_pycld2",), "cld2"),
+    (("Stemmer.",), "stemmer"),
+    (("_xxhash", "_ada", "ahocorasick", "_pydantic", "nh3"), "other libraries"),
+    (("[kernel", "[vdso]"), "kernel"),
+    (("libc.so", "libc-", "ld-linux", "libm.", "libpthread", "libstdc++", "libgcc"), "C library (memory, copies)"),
+)
+_PYTHON = "Python itself"
+_NOT_NATIVE = frozenset((_PYTHON, "kernel", "C library (memory, copies)"))
+_PERF_RATE = 499  # no divisor of what the machine does by the clock
 
 
 @dataclass(frozen=True)
@@ -224,6 +246,42 @@ def under_spy(form: str, output: Path, rate: int) -> list[str]:
     return [spy(), "record", "--rate", str(rate), "--native", "--threads", "--format", form, "--output", str(output.absolute()), "--"]
 
 
+def library(file: str) -> str:
+    """Whose code a shared object is."""
+    return next((name for starts, name in _LIBRARIES if file.startswith(starts)), _PYTHON)
+
+
+def read_shares(lines: Iterable[str]) -> dict[str, float]:
+    """Shares of the CPU by library, largest first, of what `perf report -F overhead,dso -t ,` says."""
+    shares: dict[str, float] = defaultdict(float)
+    for line in lines:
+        share, _, file = line.partition("% ,")
+        if file:
+            shares[library(file.strip())] += float(share) / 100
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def perf_shares(target: str) -> dict[str, float]:
+    """One crawl under perf: shares of the CPU by library; empty where there is no perf, or it may not be used."""
+    program = shutil.which("perf")
+    with tempfile.TemporaryDirectory() as folder:
+        data = str(Path(folder) / "perf.data")
+        trial = [program or "", "record", "-q", "-e", "cpu-clock", "-F", str(_PERF_RATE), "-o", data, "--"]
+        if program is None or subprocess.run([*trial, "true"], capture_output=True, check=False).returncode:
+            return {}
+        crawl(target, trial)
+        command = [program, "report", "-i", data, "--stdio", "-F", "overhead,dso", "-t", ","]
+        said = subprocess.run(command, capture_output=True, text=True, check=True)
+    return read_shares(said.stdout.splitlines())
+
+
+def report_shares(shares: Mapping[str, float]) -> str:
+    """A table as Markdown: the libraries, and what they have of the CPU together."""
+    native = sum(share for name, share in shares.items() if name not in _NOT_NATIVE)
+    rows = [(name, f"{share:.1%}") for name, share in shares.items()]
+    return f"{native:.0%} of the CPU is in libraries, by perf\n\n{table(('code of', 'share of the CPU'), rows)}"
+
+
 def report(profile: Profile, functions: int) -> str:
     """Two tables as Markdown: rooms, then the costliest functions."""
     total = profile.total
@@ -266,6 +324,8 @@ def main(arguments: Sequence[str]) -> int:
             with raw.open(encoding="utf-8", errors="replace") as lines:
                 python_s = plain.cpu_s - sum(plain.native_s.values())
                 text = report(assemble(read_stacks(lines), plain.native_s, python_s, plain.pages), options.functions)
+            shares = perf_shares(options.target)
+            text += f"\n\n{report_shares(shares)}" if shares else ""
         print(text)
         if options.flame:
             crawl(options.target, under_spy("flamegraph", options.flame, options.rate))

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from bench.profile import STARTING, NativeThreads, assemble, read_stacks, report
+from bench.profile import STARTING, NativeThreads, assemble, read_shares, read_stacks, report, report_shares
 
 MAIN = "thread (7): MainThread;<module> (lycosa:8);command (lycosa/cli/crawl.py:80);"
 LINES = [
@@ -51,3 +51,20 @@ def test_threads_of_polars_are_seen_by_their_names() -> None:
         numbers.lazy().select(polars.col("n").shuffle().sort().sum()).collect()
         threads.look()
     assert name in threads.by_room()
+
+
+def test_what_perf_says_is_summed_by_library() -> None:
+    said = [
+        "# Overhead ,Shared Object",
+        " 51.50% ,libpython3.11.so.1.0      ",
+        " 10.00% ,tantivy.abi3.so           ",
+        " 8.00% ,libc.so.6                 ",
+        " 1.50% ,isal_zlib.cpython-311-x86_64-linux-gnu.so",
+        " 1.00% ,backend_c.cpython-311-x86_64-linux-gnu.so",
+        " 0.50% ,_json.cpython-311-x86_64-linux-gnu.so",
+        "",
+    ]
+    shares = read_shares(said)
+    assert shares == pytest.approx({"Python itself": 0.52, "tantivy": 0.1, "C library (memory, copies)": 0.08, "compression": 0.025})
+    assert next(iter(shares)) == "Python itself"
+    assert report_shares(shares).startswith("12% of the CPU is in libraries")
