@@ -27,6 +27,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 _NO_REQUEST = Request("")
+_NO_HEAD = 0, b""
 
 
 class _Lent(socket.socket):
@@ -47,6 +48,7 @@ class Transfer:
         "detours",
         "dialled",
         "fields",
+        "final",
         "guard",
         "head",
         "head_too_large",
@@ -75,6 +77,7 @@ class Transfer:
         self.max_body = max_body
         self.head: list[bytes] = []
         self.body: list[bytes] = []
+        self.final: tuple[int, bytes] = _NO_HEAD  # of how many lines of the head, and the final head among them
         self.url: re.Match[str] | None = None
         self.fields = fields
         self.custom_headers = False
@@ -89,6 +92,7 @@ class Transfer:
         """Make ready for the next request. The head's list stays the same object: its `append` is libcurl's callback."""
         self.request = _NO_REQUEST  # a handle that rests must not keep its last caller's token alive
         self.head.clear()
+        self.final = _NO_HEAD
         self.body.clear()
         self.size = 0
         self.cut = False
@@ -190,10 +194,16 @@ class Transfer:
         return f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
 
     def final_head(self) -> bytes:
-        """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if it is not whole."""
+        """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if it is not whole.
+
+        It is asked for when the body begins and when it has ended: mostly no line came in between.
+        """
+        if self.final[0] != len(self.head):
+            self.final = len(self.head), self._final_head()
+        return self.final[1]
+
+    def _final_head(self) -> bytes:
         lines = self.head
-        if not lines:
-            return b""
         ends = [index for index, line in enumerate(lines) if line in _EMPTY_LINES]
         if len(ends) == 1 and ends[0] == len(lines) - 1 and not _INTERIM.match(lines[0]):
             return b"".join(lines)

@@ -45,6 +45,7 @@ class Found:
     anchors_cut: int = 0
     faults: list[str] = field(default_factory=list)
     has_article: bool = False  # an article element has begun
+    has_canonical: bool = False  # one of the links is
     _text: str | None = None
 
     def text(self) -> str:

@@ -112,6 +112,7 @@ def _read_link(attributes: dict[str, str | None], found: Found) -> None:
         found.links.append((_REQUISITE, href, rel, ""))
     elif relation is LinkKind.CANONICAL:
         found.links.append((LinkKind.CANONICAL.value, href, rel, ""))
+        found.has_canonical = True
     elif relation is LinkKind.ALTERNATE:
         media_type = (attributes.get("type") or "").partition(";")[0].strip().lower()
         feed = media_type in _FEED_TYPES

@@ -147,6 +147,7 @@ def _fill_links(page: Page, found: Found, url: str, link_headers: Sequence[str])
         relations = parameters.get("rel", "").lower().split()
         if "canonical" in relations:
             found.links.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
+            found.has_canonical = True
         elif "alternate" in relations:
             found.links.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
             if parameters.get("hreflang"):
@@ -162,7 +163,8 @@ def _fill_links(page: Page, found: Found, url: str, link_headers: Sequence[str])
         page.faults.append(FAULT_LINKS_CUT)
     if found.anchors_cut:
         page.faults.append(FAULT_ANCHOR_CUT)
-    page.canonical = first_target(page.links, LinkKind.CANONICAL)
+    if found.has_canonical:
+        page.canonical = first_target(page.links, LinkKind.CANONICAL)
     for language, href in alternates[:_MAX_ALTERNATES]:
         target = resolver.resolve(href)
         if type(target) is not Refusal:

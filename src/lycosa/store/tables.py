@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -161,10 +160,13 @@ class LinksBuffer(TableBuffer):
         frame = [pl.Series(name, np.repeat(values, counts)) for name, values in shared]
         which = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
         frame.append(pl.Series("source", sources, dtype=pl.String)[which])
-        own = ("target", "anchor", "rel", "kind", "position")
-        for place, name in enumerate(own):
-            # Column by column: a zip over all links makes an iterator for each, and the garbage collector walks them all.
-            frame.append(_series(name, schema[name], list(map(itemgetter(place), chain.from_iterable(self._links)))))
+        own: dict[str, list[Any]] = {name: [] for name in ("target", "anchor", "rel", "kind", "position")}
+        for links in self._links:
+            # Page by page: a zip over all links at once makes an iterator for each, and the garbage collector walks them all.
+            for column, values in zip(own.values(), zip(*links, strict=True), strict=True):
+                column.extend(values)
+        for name, column in own.items():
+            frame.append(_series(name, schema[name], column))
         frame.append(pl.Series("found_at", np.repeat(np.array(times, np.int64), counts)).cast(schema["found_at"]))
         self._sources, self._links, self._link_rows = [], [], 0
         self._keep(pl.DataFrame(frame))
