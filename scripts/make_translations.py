@@ -17,7 +17,8 @@ from jinja2 import Environment, nodes
 
 SERVE = Path(__file__).resolve().parent.parent / "src" / "lycosa" / "serve"
 
-CALLED = ("HTTPException", "_unauthorised", "message", "t", "html")
+_SAID = "Said("
+CALLED = ("HTTPException", "Said", "_unauthorised", "message", "t", "html")
 
 
 def template_messages(path: Path) -> Iterator[str]:
@@ -33,18 +34,21 @@ def template_messages(path: Path) -> Iterator[str]:
 
 
 def code_messages(path: Path) -> Iterator[str]:
-    """Every text in `message(…)`, `words.t(…)` and `words.html(…)`, and the titles of `HTTPException(…)`, which a page shows."""
+    """Every text in `message(…)`, `words.t(…)` and `words.html(…)`, the titles of `HTTPException(…)`, which a page
+    shows, and the second of `Said(CODE, …)`."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
-        first = node.args[1] if called == "HTTPException" and len(node.args) > 1 else node.args[0]
-        if (
-            called in ("HTTPException", "_unauthorised", "message", "t", "html")
-            and isinstance(first, ast.Constant)
-            and isinstance(first.value, str)
-        ):
+        first = node.args[1] if called in ("HTTPException", "Said") and len(node.args) > 1 else node.args[0]
+        if called in CALLED and isinstance(first, ast.Constant) and isinstance(first.value, str):
             yield first.value
+
+
+def said_messages() -> dict[str, str]:
+    """The messages of `Said(CODE, …)` outside of the pages, and a file that says each."""
+    paths = (path for path in sorted(SERVE.parent.rglob("*.py")) if path.parent != SERVE)
+    return {text: str(path.relative_to(SERVE.parent)) for path in paths if _SAID in path.read_text() for text in code_messages(path)}
 
 
 def messages() -> dict[str, list[str]]:
@@ -56,6 +60,8 @@ def messages() -> dict[str, list[str]]:
     for path in sorted(SERVE.glob("*.py")):
         for text in code_messages(path):
             found.setdefault(text, []).append(path.name)
+    for text, place in said_messages().items():
+        found.setdefault(text, []).append(place)
     return {text: list(dict.fromkeys(places)) for text, places in found.items()}
 
 

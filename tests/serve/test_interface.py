@@ -12,7 +12,10 @@ import pytest
 from markupsafe import Markup
 
 from lycosa.serve.interface import COOKIE, LANGUAGES, chosen_language, interface
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
+from tests.serve.pages import Document
 
 ROOT = Path(__file__).parents[2]
 PAGES = "{n, plural, one {# page} other {# pages}}"
@@ -86,6 +89,35 @@ def test_a_page_in_each_language(client: Client, code: str) -> None:
     assert f'<html lang="{code}" dir="{"rtl" if code == "ar" else "ltr"}">' in answer.text
     assert answer.headers["content-language"] == code
     assert ("Search the pages" in answer.text) == (code == "en")
+
+
+def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english(client: Client) -> None:
+    query = "spider xyzzyplugh site:!! <b>"
+    russian, english = (client.get("/", {"q": query}, {"accept-language": code}).text for code in ("ru", "en"))
+    assert "ни одна страница не содержит всех слов" in russian
+    assert "здесь нужно: хост, можно с путём" in russian
+    assert "<bdi>!!</bdi>" in russian
+    assert "no page holds all the words" in english
+    found = client.get("/api/v1/search", {"q": query}, {"accept-language": "ru"}).json()
+    assert [remark["text"] for remark in found["remarks"]] == found["notes"]
+    assert [remark["code"] for remark in found["remarks"]] == ["operator_value", "some_words"]
+    assert found["remarks"][0]["values"] == {
+        "operator": "site",
+        "wants": "a host, and a path if you like, as in site:example.org/docs",
+        "value": "!!",
+    }
+
+
+def test_what_is_known_of_a_url_is_in_the_reader_s_language(client: Client, workspace: str) -> None:
+    url = LiveTables(Workspace.open(workspace)).scan("pages").collect()["url"][0]
+    for asked, said in ((url, "загружена и разобрана"), ("http://outside.example/<b>", "не принималась: отклонено (scope): ")):
+        page = Document(client.get("/crawl/explain", {"url": asked}, {"accept-language": "ru"}).text)
+        assert any(text.startswith(said) for text in page.text("dd"))
+        names = set(page.text("dt")) - set(page.text("code"))  # settings are called as in lycosa.toml
+        assert not [name for name in names - {"Last-Modified", "ETag"} if re.search("[a-z]{4}", name)]
+        assert page.all("b") == []
+    english = client.get("/api/v1/explain", {"url": url}, {"accept-language": "ru"}).json()
+    assert english["collections"][0]["why"] == "fetched and understood"
 
 
 def test_the_choice_is_kept(client: Client) -> None:

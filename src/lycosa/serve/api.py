@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from lycosa.core.said import Said
 from lycosa.core.units import format_time
 from lycosa.search.engine import MOST_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.many import MOST_HOPS
@@ -106,6 +107,14 @@ class TranslatedWord(BaseModel):
     alternatives: list[Alternative]
 
 
+class Remark(BaseModel):
+    """A note, and what it is made of."""
+
+    code: str = Field(description="The same in every version; empty: the text says it all.")
+    text: str = Field(description="In English.")
+    values: dict[str, str | int] = Field(description="What the text speaks of.")
+
+
 class Translated(BaseModel):
     """The query in one language."""
 
@@ -128,7 +137,8 @@ class Answer(BaseModel):
     offset: int
     took_ms: float
     generation: int = Field(description="The index generation that answered; 0: none yet.")
-    notes: list[str] = Field(description="What to know about this answer.")
+    notes: list[str] = Field(description="What to know about this answer, in English.")
+    remarks: list[Remark] = Field([], description="The notes again, each with its code.")
     missing_shards: list[int] = Field(description="Parts of the index, counted from 0, whose pages are not in this answer.")
     hits: list[Result]
     translations: list[Translated] = Field(description="With `across`: how the query was asked in each language, its own first.")
@@ -206,6 +216,7 @@ def answer(results: SearchResults) -> Answer:
         took_ms=round(results.took_ms, 3),
         generation=results.generation,
         notes=list(results.notes),
+        remarks=[_remark(note) for note in results.notes],
         missing_shards=list(results.missing_shards),
         hits=[_result(hit) for hit in results.hits],
         translations=[_translated(query) for query in results.translations],
@@ -221,6 +232,13 @@ def across_of(languages: str, source: str, translate: list[str]) -> Across:
     """The parameters of a search across languages; edits of another form than `de:house=Haus|Gebäude` are passed over."""
     named = () if languages == "all" else tuple(code.strip().lower() for code in languages.split(",") if code.strip())
     return Across(named, source.lower(), tuple(understood for given in translate if (understood := edit(given)) is not None))
+
+
+def _remark(note: str) -> Remark:
+    if not isinstance(note, Said):
+        return Remark(code="", text=note, values={})
+    values = {name: value if isinstance(value, int) else str(value) for name, value in note.values.items()}
+    return Remark(code=note.code, text=note, values=values)
 
 
 def _translated(query: TranslatedQuery) -> Translated:

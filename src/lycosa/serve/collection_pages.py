@@ -18,7 +18,7 @@ from lycosa.app.history import History, visits_over_time
 from lycosa.app.pausing import paused
 from lycosa.core.units import format_time
 from lycosa.serve.api import ERRORS, NOT_FOUND
-from lycosa.serve.crawl_pages import SAID, most_of, time_columns
+from lycosa.serve.crawl_pages import SAID, most_of, time_columns, told
 from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
@@ -115,6 +115,7 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
             request,
             "collection.html",
             collection=found,
+            queue=told(found.queue),
             paused=paused(open_storage(root)).get(name),
             history=over_time,
             columns=time_columns(over_time, words),

@@ -13,12 +13,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from lycosa.app.configuring import read_config
 from lycosa.app.excluding import exclude_and_purge, pages_named
 from lycosa.app.explain import explain_url
+from lycosa.app.explain_state import explain_reason
 from lycosa.app.history import History, visits_over_time
 from lycosa.app.hosts import host_facts, list_hosts
 from lycosa.app.pausing import paused, set_paused
 from lycosa.app.submission import submit
 from lycosa.core.errors import UsageError
 from lycosa.serve.access import Access
+from lycosa.serve.explain_words import OF_SETTINGS, labels
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame, with_query
 from lycosa.serve.interface import Interface, message
@@ -93,7 +95,7 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
             request,
             "host.html",
             host=facts.row,
-            queue=facts.queue,
+            queue=told(facts.queue),
             waiting=facts.waiting,
             visits=facts.visits,
             robots=facts.row["robots"] or [],
@@ -108,7 +110,9 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
             words = frame.words(request)
             own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
             parts = [(words.t("Identity"), own), *((words.t(label), facts[name]) for name, label in _PARTS if facts[name])]
-        return frame.page(request, "explain.html", url=url.strip(), parts=parts)
+        return frame.page(
+            request, "explain.html", url=url.strip(), parts=parts, labels=labels(frame.words(request)), of_settings=OF_SETTINGS
+        )
 
     @router.get("/crawl/exclude", response_class=HTMLResponse)
     def ask_to_exclude(request: Request, rule: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> Response:
@@ -145,6 +149,11 @@ def _create_changes(router: APIRouter, root: str, access: Access) -> None:
         purge = fields.get("purge") == "yes"
         await run_in_threadpool(lambda: exclude_and_purge(root, read_config(root), [fields.get("rule", "")], remove=purge))
         return RedirectResponse("/crawl?said=excluded", 303)
+
+
+def told(queue: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `urls` that wait, each with `why`: a sentence, or the reason's code where that says all."""
+    return [{**row, "why": explain_reason(row["reason"]) or row["reason"]} for row in queue]
 
 
 def time_columns(history: History, words: Interface) -> list[tuple[str, int, int]]:

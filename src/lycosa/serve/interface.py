@@ -17,6 +17,7 @@ import polib
 from icu4py.messageformat import MessageFormat
 from markupsafe import Markup, escape
 
+from lycosa.core.said import Said
 from lycosa.serve.languages import direction
 
 LANGUAGES = {"en": "English", "zh": "中文", "ru": "Русский", "es": "Español", "ar": "العربية"}
@@ -42,12 +43,23 @@ class Interface:
         return _format(translated, self._locale).format({**values}) if values else translated
 
     def html(self, message: str, **values: object) -> Markup:
-        """As `t`, for values that are markup of ours: everything else is escaped, plurals and numbers are formatted by `t` before."""
-        marked = {name: f"{_OPEN}{name}{_CLOSE}" for name in values}
+        """As `t`, for values that are markup of ours: everything else is escaped."""
+        marked = {name: value if isinstance(value, int | float) else f"{_OPEN}{name}{_CLOSE}" for name, value in values.items()}
         text = str(escape(self.t(message, **marked)))
         for name, value in values.items():
             text = text.replace(f"{_OPEN}{name}{_CLOSE}", str(escape(value)))
         return Markup(text)
+
+    def said(self, text: str) -> Markup:
+        """A sentence of ours in this language; its values, and what is no `Said` and thus English, stand apart from the text around them."""
+        if not isinstance(text, Said):
+            return Markup('<bdi lang="en" dir="ltr">{}</bdi>').format(text)
+        return self.html(text.message, **{name: self._value(value) for name, value in text.values.items()})
+
+    def _value(self, value: str | int) -> Markup | int:
+        if isinstance(value, int):
+            return value
+        return self.said(value) if isinstance(value, Said) else Markup("<bdi>{}</bdi>").format(value)
 
     def number(self, value: float) -> str:
         """`12,345` as this language writes it."""

@@ -1,0 +1,117 @@
+"""What the fields of `explain` are called on its page. Settings stand there by their own names, as in lycosa.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lycosa.serve.interface import Interface, message
+
+LABELS: Mapping[str, str] = {
+    "url": message("URL"),
+    "given": message("given as"),
+    "host": message("host"),
+    "partition": message("partition"),
+    "url_key": message("key"),
+    # a row of `urls`
+    "collection": message("collection"),
+    "operation": message("operation"),
+    "depth": message("depth"),
+    "depth_limit": message("depth at most"),
+    "state": message("state"),
+    "why": message("why"),
+    "reason": message("reason"),
+    "state_at": message("since"),
+    "priority": message("priority"),
+    "not_before": message("not before"),
+    "first_seen_at": message("first seen"),
+    "visited_at": message("last fetched"),
+    "referrer": message("found on"),
+    "redirects": message("redirects behind it"),
+    "redirect_from": message("redirected from"),
+    "fails": message("failures in a row"),
+    "checks": message("looked at again"),
+    "changes": message("times it had changed"),
+    "etag": message("ETag"),
+    "last_modified": message("Last-Modified"),
+    "digest": message("digest"),
+    "text_digest": message("digest of the text"),
+    "captured_at": message("last archived whole"),
+    "record_id": message("record"),
+    "importance": message("importance"),
+    "change_rate": message("changes a day"),
+    "claim": message("chance that it changed, as the site says"),
+    "silence": message("chance that a change would be announced"),
+    "history": message("what visits said of changes"),
+    "scope_says": message("scope"),
+    "refused_by": message("refused by"),
+    "due_at": message("due at"),
+    "due_by": message("due by"),
+    "settings": message("settings"),
+    "pages": message("pages"),
+    "host_pages": message("pages of its host"),
+    "domain_pages": message("pages of its domain"),
+    # robots.txt
+    "origin": message("origin"),
+    "status": message("status"),
+    "fetched_at": message("fetched"),
+    "expires_at": message("holds until"),
+    "token": message("our name there"),
+    "says": message("says"),
+    "by": message("by the line"),
+    "crawl_delay_ms": message("Crawl-delay, milliseconds"),
+    # the host's clock
+    "delay": message("usual pause, milliseconds"),
+    "last_visit_at": message("last visit"),
+    "latency": message("time of an answer, milliseconds"),
+    "known": message("waiting"),
+    "visited": message("visited"),
+    "bytes": message("bytes"),
+    "decided_by": message("decided by"),
+    "rules": message("rules"),
+    "rule": message("rule"),
+    "ms": message("milliseconds"),
+    "registrable_domain": message("registrable domain"),
+    "domain_not_before": message("the domain rests until"),
+    "traps": message("traps"),
+    "part": message("part of the host"),
+    "count": message("number"),
+    # a visit, a page
+    "kind": message("kind"),
+    "http_status": message("status"),
+    "error": message("error"),
+    "attempt": message("attempt"),
+    "duration_ms": message("milliseconds"),
+    "protocol": message("protocol"),
+    "ip": message("address"),
+    "content_type": message("type"),
+    "content_length": message("bytes as transferred"),
+    "changed": message("says something else than before"),
+    "redirect_to": message("redirects to"),
+    "truncated": message("cut because of"),
+    "warc_file": message("archive file"),
+    "warc_offset": message("place in the archive"),
+    "title": message("title"),
+    "language": message("language"),
+    "language_score": message("certainty of the language"),
+    "charset": message("charset"),
+    "published_at": message("published"),
+    "canonical": message("canonical URL"),
+    "may_index": message("may be found"),
+    "may_follow": message("its links may be followed"),
+    "faults": message("faults"),
+    "size": message("bytes"),
+    # links to it
+    "total": message("in all"),
+    "first": message("the first ones"),
+    "source": message("page"),
+    "anchor": message("text of the link"),
+    "rel": message("rel"),
+    "found_at": message("found"),
+}
+OF_SETTINGS = frozenset({"pages", "host_pages", "domain_pages"})
+"""Under `settings` stand these counts too."""
+
+
+def labels(words: Interface) -> dict[str, str]:
+    """The names in the reader's language."""
+    return {name: words.t(text) for name, text in LABELS.items()}
