@@ -24,6 +24,7 @@ from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.nginx import Nginx
 from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
+from bench import large_pages
 from bench.measure import CommandTimeout, append_results, load_average, machine, measure, median_ratio, table
 from bench.rivals.build import RivalAbsent
 from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
@@ -196,6 +197,16 @@ def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
 
 
 @contextmanager
+def all_sites(wanted: Sequence[str]) -> Iterator[dict[str, Site]]:
+    """The six sites by name, and the one with large pages if it is wanted, which is made for the run."""
+    sites = {site.name: site for site in lay_sites()}
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+        if large_pages.NAME in wanted:
+            sites[large_pages.NAME] = large_pages.lay(sites["python-doc"], Path(folder) / large_pages.NAME)
+        yield sites
+
+
+@contextmanager
 def certificate_for(sites: Sequence[Site], tls: bool) -> Iterator[Certificate | None]:
     """A certificate for the sites' addresses, made for the run; None without TLS.
 
@@ -225,7 +236,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.crawl", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="rounds of alternating runs (default 3)")
     parser.add_argument(
-        "--target", action="append", choices=("all", "each", *NAMES), help="sites to crawl; may be repeated (default all and python-doc)"
+        "--target",
+        action="append",
+        choices=("all", "each", *NAMES, large_pages.NAME),
+        help=f"sites to crawl; may be repeated (default all and python-doc). {large_pages.NAME}: python-doc with pages of 240 KB",
     )
     parser.add_argument(
         "--rivals", default="links,scrapy,wget", help=f"comma-separated, of {', '.join(COMMANDS)} (default links,scrapy,wget)"
@@ -248,9 +262,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     runs: list[Run] = []
     try:
-        sites = {site.name: site for site in lay_sites()}
         contenders = those_present(options.contenders, options.tls)
-        with certificate_for(list(sites.values()), options.tls) as certificate:
+        with all_sites(options.target or ()) as sites, certificate_for(list(sites.values()), options.tls) as certificate:
             for choice in options.target or ["all", "python-doc"]:
                 for target, names in targets(choice):
                     name = f"{target} over TLS" if options.tls else target
