@@ -1,8 +1,9 @@
 """The index's fields, and a page as a document of them.
 
 Every *field set* (one for each native analyzer, one for all segmented languages) has five text fields; a page fills those
-of its own language's set. What is only shown is stored apart, as bytes: `about` (JSON), and the beginnings of its texts (zstd),
-as long as snippets look at them. So each text is indexed once, and stored at most once, as it was written.
+of its own language's set. What is only shown is stored apart, as bytes: `about` (JSON). The beginnings of its texts, as long as snippets
+look at them, stand in files of their own (`index.texts`), where `text` finds them: the same text stands there once, however many pages
+have it.
 
 What a search counts or puts in order by is a column (tantivy's fast fields): host, text, prior, dates, language, type, collection.
 
@@ -15,26 +16,25 @@ import functools
 import json
 import math
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import tantivy
-import zstandard
 from xxhash import xxh3_64_intdigest
 
+from lycosa.index.texts import joined
 from lycosa.text.analyze import SEGMENTED, Analysis, Analyzer, analyzer_for, native_analyzers
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raise it when fields or their meaning change: an index of another version is built anew."""
 SCHEMA = "schema"  # where a generation keeps it, among the versions of its analyzers
 
 ID, HOST, PATH, LANGUAGE, COLLECTION, TYPE, URL_WORDS = "id", "host", "path", "language", "collection", "type", "url_words"
 LINKS = "links"
 HOST_NAME, HOST_KEY, GROUP, PRIOR, PUBLISHED, DATE = "host_name", "host_key", "group", "prior", "published", "date"
-ABOUT, TEXTS = "about", "texts"
+ABOUT, TEXT = "about", "text"
 TITLE_ROLE, HEADINGS_ROLE, BODY_ROLE, FULL_ROLE, ANCHOR_ROLE = "title", "headings", "body", "full", "anchor"
 ROLES = (TITLE_ROLE, HEADINGS_ROLE, BODY_ROLE, FULL_ROLE, ANCHOR_ROLE)
 WHITESPACE = "whitespace"
@@ -43,13 +43,12 @@ DEFAULT_TYPE = "html"
 MOST_HEADINGS = 200
 MOST_URL_WORDS_CHARACTERS = 500
 MOST_LINKS = 500  # targets of a page that `link:` finds it by
+_LINK_SHIFT = 24  # bits of a hash that are left out: of a billion targets one in a thousand has the key of another one
 MOST_FOLDERS = 8  # levels of a path that `site:` may name
+_SIGNED = 2**63  # tantivy's columns of unsigned numbers are dangerous from Python
 STORED_BODY, STORED_FULL = 24_000, 8_000
 """Characters of the main text, and of the text outside it, that are stored for snippets; all of both is indexed."""
-_LEVEL = 3  # zstd's: 9 takes five times as long for 6 % fewer bytes
 _URL_NOISE = re.compile(r"^[a-z][a-z0-9+.-]*://|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE)
-_SPLIT = "\x00"
-_PER_THREAD = threading.local()
 
 
 def text_field(role: str, field_set: str) -> str:
@@ -72,7 +71,7 @@ def schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
     builder.add_text_field(URL_WORDS, tokenizer_name=WHITESPACE)
     builder.add_integer_field(LINKS, indexed=True)
-    for name in (HOST_KEY, GROUP, PUBLISHED, DATE):
+    for name in (HOST_KEY, GROUP, PUBLISHED, DATE, TEXT):
         builder.add_integer_field(name, fast=True)
     builder.add_float_field(PRIOR, fast=True)
     for analyzer in native_analyzers():
@@ -80,8 +79,7 @@ def schema() -> tantivy.Schema:
             builder.add_text_field(text_field(role, analyzer.field_set), tokenizer_name=analyzer.name)
     for role in ROLES:
         builder.add_text_field(text_field(role, SEGMENTED), tokenizer_name=WHITESPACE)
-    for name in (ABOUT, TEXTS):
-        builder.add_bytes_field(name, stored=True)
+    builder.add_bytes_field(ABOUT, stored=True)
     return builder.build()
 
 
@@ -149,8 +147,8 @@ def url_id(url_key: int) -> str:
     return f"{url_key:016x}"
 
 
-def document(page: IndexedPage, analysis: Analysis = Analysis()) -> tantivy.Document:
-    """The document of a page. Hot path: what it costs is in bench/search.py."""
+def document(page: IndexedPage, analysis: Analysis = Analysis(), text_key: int = 0) -> tantivy.Document:
+    """The document of a page whose stored texts have the key `text_key` (0: it has none). Hot path: what it costs is in bench/search.py."""
     analyzer = analysis.of(page.language)
     field_set = analyzer.field_set
     made = tantivy.Document()
@@ -173,6 +171,8 @@ def document(page: IndexedPage, analysis: Analysis = Analysis()) -> tantivy.Docu
     if page.published_at is not None:
         made.add_integer(PUBLISHED, page.published_at)
     made.add_float(PRIOR, weight_of(page.prior))
+    if text_key:
+        made.add_integer(TEXT, text_key - _SIGNED)
     headings = list(page.headings[:MOST_HEADINGS])
     for role, text in (
         (TITLE_ROLE, page.title),
@@ -195,29 +195,17 @@ def document(page: IndexedPage, analysis: Analysis = Analysis()) -> tantivy.Docu
         page.type,
     )
     made.add_bytes(ABOUT, json.dumps(about, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
-    texts = f"{_beginning(page.body, STORED_BODY)}{_SPLIT}{_beginning(page.full, STORED_FULL)}"
-    made.add_bytes(TEXTS, _compressor().compress(texts.encode("utf-8", "replace")))
     return made
 
 
-def _compressor() -> zstandard.ZstdCompressor:
-    """One a thread: it must not be shared, and a third of the work is to make one."""
-    compressor: zstandard.ZstdCompressor | None = getattr(_PER_THREAD, "compressor", None)
-    if compressor is None:
-        compressor = _PER_THREAD.compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    return compressor
+def stored_text(page: IndexedPage) -> bytes:
+    """What of a page's texts is stored for snippets (`index.texts.joined`)."""
+    return joined(page.body[:STORED_BODY], page.full[:STORED_FULL])
 
 
-def _decompressor() -> zstandard.ZstdDecompressor:
-    """One a thread, likewise."""
-    decompressor: zstandard.ZstdDecompressor | None = getattr(_PER_THREAD, "decompressor", None)
-    if decompressor is None:
-        decompressor = _PER_THREAD.decompressor = zstandard.ZstdDecompressor()
-    return decompressor
-
-
-def _beginning(text: str, length: int) -> str:
-    return (text if len(text) <= length else text[:length]).replace(_SPLIT, " ")
+def text_of(value: int | None) -> int | None:
+    """The key of a document's stored text, given the value of its column `TEXT`."""
+    return None if value is None else value + _SIGNED
 
 
 def weight_of(prior: float) -> float:
@@ -231,13 +219,13 @@ def prior_of(weight: float | None) -> float:
 
 
 def signed_key(text: str) -> int:
-    """xxh3_64 as a signed number: tantivy's columns of unsigned ones are dangerous from Python."""
-    return xxh3_64_intdigest(text.encode("utf-8", "replace")) - 2**63
+    """xxh3_64 as a signed number."""
+    return xxh3_64_intdigest(text.encode("utf-8", "replace")) - _SIGNED
 
 
 def link_key(target: str) -> int:
-    """By what `link:` finds the pages that link to a normalised URL; of a host `//example.org`."""
-    return signed_key(target)
+    """By what `link:` finds the pages that link to a normalised URL; of a host `//example.org`. (40 bits: a term of the index each.)"""
+    return signed_key(target) >> _LINK_SHIFT
 
 
 def stored(document: tantivy.Document) -> Stored:
@@ -245,12 +233,6 @@ def stored(document: tantivy.Document) -> Stored:
     about: list[Any] = json.loads(document.get_first(ABOUT) or b"[]")
     url, host, title, description, language, collections, fetched_at, published_at, kind = about
     return Stored(url, host, title, description, language, collections, fetched_at, published_at, kind)
-
-
-def stored_texts(document: tantivy.Document) -> tuple[str, str]:
-    """The beginnings of the main text, and of the visible text outside it, as they were written."""
-    body, _, full = _decompressor().decompress(bytes(document.get_first(TEXTS) or b"")).decode("utf-8").partition(_SPLIT)
-    return body, full
 
 
 def outside(text: str, main_text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from lycosa.index.schema import (
     TITLE_ROLE,
     URL_WORDS,
     stored,
-    stored_texts,
     text_field,
     url_words,
 )
@@ -42,9 +41,15 @@ class Lengths:
 
 
 def measure(
-    schema: tantivy.Schema, searcher: tantivy.Searcher, field_set: str, languages: Mapping[str, int], analysis: Analysis = Analysis()
+    schema: tantivy.Schema,
+    searcher: tantivy.Searcher,
+    field_set: str,
+    texts: Callable[[tantivy.DocAddress], tuple[str, str]],
+    languages: Mapping[str, int],
+    analysis: Analysis = Analysis(),
 ) -> Lengths:
-    """Find for each field a document that has it, and ask what the average length is that its score depends on."""
+    """Find for each field a document that has it, and ask what the average length is that its score depends on. `texts` gives the stored
+    texts of a document."""
     counted = 0
     tokens: dict[str, float] = {}
     inside = [language for language in languages if analysis.of(language).field_set == field_set]
@@ -62,7 +67,7 @@ def measure(
         for _, address in searcher.search(everything, _LOOKED_AT, count=False).hits:
             if names <= tokens.keys():
                 break
-            for name, term in _terms(searcher.doc(address), field_set, names - tokens.keys(), analysis):
+            for name, term in _terms(searcher.doc(address), texts(address), field_set, names - tokens.keys(), analysis):
                 told = explained(Query.term_query(schema, name, term, "freq"), searcher, address)
                 if name not in tokens and told is not None:
                     counted = told.counted
@@ -122,11 +127,13 @@ def _gather(node: Mapping[str, Any], values: dict[str, float]) -> None:
         _gather(child, values)
 
 
-def _terms(document: tantivy.Document, field_set: str, names: set[str], analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _terms(
+    document: tantivy.Document, texts_of_it: tuple[str, str], field_set: str, names: set[str], analysis: Analysis
+) -> Iterator[tuple[str, str]]:
     """Terms that stand in these fields of a document."""
     page = stored(document)
     analyzers = analysis.all_of(page.language)
-    body, full = stored_texts(document)
+    body, full = texts_of_it
     texts = {
         TITLE_ROLE: page.title,
         BODY_ROLE: body,

@@ -31,16 +31,18 @@ from lycosa.index.schema import (
     PUBLISHED,
     SCHEMA,
     SCHEMA_VERSION,
+    TEXT,
     Stored,
     prior_of,
     register,
     signed_key,
     stored,
-    stored_texts,
+    text_of,
     url_id,
 )
 from lycosa.index.shards import by_count, combined
 from lycosa.index.suggest_file import SuggestFile
+from lycosa.index.texts import Texts
 from lycosa.search.exact import Weigher
 from lycosa.search.expression import Expression, Leaf
 from lycosa.search.facets import aggregation, counted_values
@@ -109,6 +111,7 @@ class OpenIndex:
         self.info: GenerationInfo = info
         try:
             opened = _open_one(generations[0].path) if len(generations) == 1 else _open_together([made.path for made in generations])
+            self._texts = Texts(made.path for made in generations)
         except (ValueError, OSError) as error:
             where = generations[0].path if len(generations) == 1 else generations[0].path.parent.parent
             raise WorkspaceError(f"{where} cannot be opened: {error}; build it anew with `lycosa index --rebuild`") from None
@@ -207,7 +210,7 @@ class OpenIndex:
         address = hits[0][1]
         document = self._searcher.doc(address)
         about, analyzer = stored(document), self.analysis.of(stored(document).language)
-        body, full = stored_texts(document)
+        body, full = self._text(address)
         terms = heaviest(analyzer, about.title, body or full, self.documents, self.holding)
         return Likeness(url, page, self._integers(GROUP, [address])[0] or 0, about.language, analyzer.field_set, terms)
 
@@ -248,12 +251,12 @@ class OpenIndex:
         """Pages with their snippets, in which these words are marked."""
         highlighters: dict[str, Highlighter] = {}
         shown = []
-        for page in found:
+        for page, text in zip(found, self._text_keys(found), strict=True):
             document = self._searcher.doc(tantivy.DocAddress(*page.place))
             about = stored(document)
             if about.language not in highlighters:
                 highlighters[about.language] = Highlighter(self.analysis.of(about.language), units)
-            shown.append(_hit(about, document, page, page.score, highlighters[about.language], None))
+            shown.append(_hit(about, self._texts.read(text), page, page.score, highlighters[about.language], None))
         return shown
 
     def urls(self, addresses: Sequence[Address]) -> list[str]:
@@ -301,14 +304,14 @@ class OpenIndex:
             explanations = self._weighed(question, stage, [page.place for page in found], told)
         highlighters: dict[str, Highlighter] = {}
         shown = []
-        for page, explanation in zip(found, explanations, strict=True):
+        for page, explanation, text in zip(found, explanations, self._text_keys(found), strict=True):
             document = self._searcher.doc(tantivy.DocAddress(*page.place))
             about = stored(document)
             if about.language not in highlighters:
                 reading = read_by(question.parsed, self.analysis.of(about.language))
                 highlighters[about.language] = Highlighter(reading.analyzer, reading.wanted, beginnings_of(reading))
             score = 0.0 if question.by_date else page.score
-            shown.append(_hit(about, document, page, score, highlighters[about.language], explanation))
+            shown.append(_hit(about, self._texts.read(text), page, score, highlighters[about.language], explanation))
         return shown
 
     def _readings(self, question: Question) -> list[Reading]:
@@ -349,6 +352,13 @@ class OpenIndex:
         values: list[Any] = self._searcher.fast_field_values(name, list(places))
         return values
 
+    def _text_keys(self, found: Sequence[Ranked[Address]]) -> list[int | None]:
+        return [text_of(value) for value in self._integers(TEXT, [tantivy.DocAddress(*page.place) for page in found])]
+
+    def _text(self, address: tantivy.DocAddress) -> tuple[str, str]:
+        """The beginnings of a page's main text, and of the text outside it."""
+        return self._texts.read(text_of(self._integers(TEXT, [address])[0]))
+
     def _weighed(self, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics) -> list[Explanation]:
         builder = QueryBuilder(self._schema, everywhere, everywhere)
         expression: Expression | None = builder.wanted(self._readings(question), None if stage == STRICT else stage)
@@ -374,7 +384,7 @@ class OpenIndex:
             with self._measuring:
                 lengths = self._lengths.get(field_set)
                 if lengths is None:
-                    lengths = measure(self._schema, self._searcher, field_set, self.info.languages, self.analysis)
+                    lengths = measure(self._schema, self._searcher, field_set, self._text, self.info.languages, self.analysis)
                     self._lengths[field_set] = lengths
         return lengths
 
@@ -434,7 +444,7 @@ def _open_together(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searc
 
 def _hit(
     page: Stored,
-    document: tantivy.Document,
+    texts: tuple[str, str],
     found: Ranked[Address],
     score: float,
     highlighter: Highlighter,
@@ -443,7 +453,7 @@ def _hit(
     return Hit(
         url=page.url,
         title=page.title,
-        snippet=highlighter.snippet(stored_texts(document), page.description),
+        snippet=highlighter.snippet(texts, page.description),
         language=page.language,
         host=page.host,
         collection=", ".join(page.collections),

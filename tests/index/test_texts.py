@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.config import IndexSettings
+from lycosa.core.errors import WorkspaceError
+from lycosa.index.generation import Generation, newest
+from lycosa.index.indexer import Indexer
+from lycosa.index.texts import TextFile, Texts, files, joined, parted, text_key
+from lycosa.index.texts_write import BLOCK, TextWriter
+from lycosa.search.engine import Searcher, SearchRequest
+from tests.index.corpus import Corpus, page
+
+WORDS = ["quiet", "spider", "waits", "beside", "its", "silver", "thread", "until", "evening", "wind", "moves", "the", "grass"]
+
+
+def some_text(generator: random.Random, words: int = 400) -> bytes:
+    return joined(" ".join(generator.choice(WORDS) + str(generator.randrange(99)) for _ in range(words)), "menu\nfoot")
+
+
+def add(writer: TextWriter, texts: list[bytes]) -> list[int]:
+    return [writer.add(text, ("host", "en", str(number))) for number, text in enumerate(texts)]
+
+
+def held(folder: Path) -> int:
+    return sum(len(TextFile(path).keys) for path in files(folder))
+
+
+def blocks(folder: Path) -> set[bytes]:
+    return {bytes(file.block(number)) for file in map(TextFile, files(folder)) for number in range(len(file.starts) - 1)}
+
+
+def generation(root: str) -> Generation:
+    found = newest(root)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "full"), [("main", "menu"), ("", "menu"), ("main", ""), ("", ""), ("lone \ud800", "a\x00b"), ("主要", "x")]
+)
+def test_two_texts_as_one(body: str, full: str) -> None:
+    expected = tuple(part.replace("\x00", " ").replace("\ud800", "?") for part in (body, full))
+    assert parted(joined(body, full)) == expected
+    assert bool(joined(body, full)) == bool(body or full)
+
+
+def test_texts_of_many_blocks_and_updates_are_read_back(tmp_path: Path) -> None:
+    generator = random.Random(4)
+    made: dict[int, bytes] = {}
+    for _ in range(12):
+        writer = TextWriter(tmp_path)
+        texts = [some_text(generator) for _ in range(generator.choice((1, 3, 60)))]
+        made |= dict(zip(add(writer, texts), texts, strict=True))
+        names = writer.finish(len(made), list)
+        assert sorted(names) == [path.name for path in files(tmp_path)]
+        assert len(names) <= 8
+    assert held(tmp_path) == len(made)
+    assert max(len(TextFile(path).starts) for path in files(tmp_path)) > 3
+    read = Texts([tmp_path])
+    assert all(read.read(key) == parted(text) for key, text in made.items())
+    assert read.read(None) == read.read(text_key(b"another")) == ("", "")
+
+
+def test_a_text_stands_once_in_all_updates(tmp_path: Path) -> None:
+    texts = [some_text(random.Random(number)) for number in range(20)]
+    for _ in range(3):
+        writer = TextWriter(tmp_path)
+        assert add(writer, texts + texts) == 2 * [text_key(text) for text in texts]
+        writer.finish(60, list)
+    assert held(tmp_path) == 20
+
+
+def test_small_blocks_become_large_ones(tmp_path: Path) -> None:
+    generator = random.Random(5)
+    for _ in range(64):
+        writer = TextWriter(tmp_path)
+        add(writer, [some_text(generator, 100)])
+        writer.finish(64, list)
+    largest = max((TextFile(path) for path in files(tmp_path)), key=lambda file: len(file.keys))
+    assert len(largest.keys) > 20
+    assert len(largest.starts) - 1 <= len(largest.keys) / 4
+
+
+def test_texts_that_no_document_names_are_left_out(tmp_path: Path) -> None:
+    generator = random.Random(6)
+    texts = [some_text(generator) for _ in range(1_300)]
+    writer = TextWriter(tmp_path)
+    keys = add(writer, texts)
+    asked: list[str] = []
+
+    def named() -> list[int]:
+        asked.append("named")
+        return keys[::7]
+
+    writer.finish(1_000, named)
+    assert held(tmp_path) == len(texts)
+    assert not asked
+    writer.finish(200, named)
+    assert held(tmp_path) == len(keys[::7])
+    read = Texts([tmp_path])
+    assert all(bool(read.read(key)[0]) == (place % 7 == 0) for place, key in enumerate(keys))
+
+
+def test_whole_blocks_are_copied(tmp_path: Path) -> None:
+    generator = random.Random(7)
+    texts = [generator.randbytes(BLOCK // 8).hex().encode() for _ in range(40)]
+    writer = TextWriter(tmp_path)
+    keys = add(writer, texts)
+    writer.finish(len(keys), list)
+    before = blocks(tmp_path)
+    assert len(before) == 10
+    add(writer, [generator.randbytes(BLOCK // 8).hex().encode() for _ in range(39)])
+    names = writer.finish(len(keys) + 39, list)
+    assert len(names) == 1
+    assert before < blocks(tmp_path)
+    read = Texts([tmp_path])
+    assert all(read.read(key) == parted(text) for key, text in zip(keys, texts, strict=True))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"XXXX" + data[4:], lambda data: data + bytes(8)]
+)
+def test_a_damaged_file_says_so(tmp_path: Path, damage: object) -> None:
+    writer = TextWriter(tmp_path)
+    add(writer, [some_text(random.Random(1))])
+    (name,) = writer.finish(1, list)
+    assert callable(damage)
+    (tmp_path / name).write_bytes(damage((tmp_path / name).read_bytes()))
+    with pytest.raises(WorkspaceError, match="index --rebuild"):
+        Texts([tmp_path])
+
+
+def test_what_was_not_finished_leaves_no_file(tmp_path: Path) -> None:
+    writer = TextWriter(tmp_path)
+    add(writer, [some_text(random.Random(1))])
+    writer.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_pages_of_one_text_share_it_and_snippets_outlive_changes(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    twice = page("The lighthouse keeper counts passing ships. " * 40)
+    corpus.commit([(f"http://{host}.test/a", twice) for host in ("one", "two", "three")])
+    with Indexer(corpus.root, IndexSettings()) as indexer:
+        indexer.update()
+        assert held(generation(corpus.root).path) == 1
+        corpus.commit([("http://one.test/a", page("A baker kneads dough before dawn. " * 40))])
+        indexer.update()
+    with Indexer(corpus.root, IndexSettings()) as indexer:  # one that opens what another one made
+        corpus.commit([("http://four.test/a", page("Rivers carry silt towards the delta. " * 40))], [("http://two.test/a", "gone")])
+        indexer.update()
+    assert held(generation(corpus.root).path) == 3
+    searcher = Searcher(corpus.root)
+    for query, count in (("lighthouse", 1), ("baker", 1), ("silt", 1)):
+        hits = searcher.search(SearchRequest(query)).hits
+        assert len(hits) == count
+        assert any(found and piece.lower() == query for piece, found in hits[0].snippet)
+
+
+def test_texts_of_replaced_pages_go_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lycosa.index.texts_write._SPARE", 4)
+    corpus = Corpus(str(tmp_path / "w"))
+    with Indexer(corpus.root, IndexSettings()) as indexer:
+        for version in range(6):
+            corpus.commit([(f"http://h{n}.test/", page(f"Version {version} of page {n} says harbour.")) for n in range(8)])
+            indexer.update()
+            assert held(generation(corpus.root).path) <= 8 * 1.25 + 4
+    hits = Searcher(corpus.root).search(SearchRequest("harbour")).hits
+    assert len(hits) == 8
+    assert all("Version 5" in "".join(piece for piece, _ in hit.snippet) for hit in hits)
