@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import polars as pl
 
@@ -25,20 +28,34 @@ from lycosa.store.sweep import sweep
 from lycosa.store.workspace import Workspace
 from tests.store.facts import Facts, facts
 from tests.store.test_purge import BAD, GOOD, assert_archive_matches, commit_both, secrets
-from tests.trust.disk import Recorder
 
 LATER = 4_000_000_000_000
 SMALL = IndexSettings.model_validate({"heap": "15MiB", "threads": 1})
 
 
+class Watcher(Protocol):
+    """Looks at what a workspace's life does to the disk; `on_call` is called after each call of `os`."""
+
+    on_call: Callable[[], None] | None
+
+    def recording(self) -> AbstractContextManager[object]: ...
+
+    def mark(self, what: str, number: int) -> None: ...
+
+
 @dataclass
 class Life:
-    """A recording of a workspace's life, and what it said after each entry of its log."""
+    """What a workspace said after each entry of its log."""
 
-    recorder: Recorder
     head: int
     facts: dict[int, Facts] = field(default_factory=dict)
     documents: dict[int, int] = field(default_factory=dict)  # of the index that has read up to an entry
+
+    def note(self, workspace: Workspace) -> None:
+        """Take up entries that were written since."""
+        while os.path.exists(os.path.join(workspace.root, entry_path(self.head + 1))):
+            self.head += 1
+            self.facts[self.head] = facts(workspace)
 
 
 def begin(root: str) -> Workspace:
@@ -55,23 +72,20 @@ def begin(root: str) -> Workspace:
     return workspace
 
 
-def live(workspace: Workspace) -> Life:
-    """Claim, commit, index, rank, merge, purge, sweep; everything that changes the workspace is recorded."""
-    recorder = Recorder(workspace.root)
-    life = Life(recorder, workspace.state().head)
-    life.facts[life.head] = facts(workspace)
+def new_life(workspace: Workspace) -> Life:
+    """Of a workspace that stands still now."""
+    head = workspace.state().head
+    return Life(head, {head: facts(workspace)})
 
-    def note() -> None:
-        while os.path.exists(os.path.join(workspace.root, entry_path(life.head + 1))):
-            life.head += 1
-            life.facts[life.head] = facts(workspace)
 
-    recorder.on_call = note
+def live(workspace: Workspace, life: Life, recorder: Watcher) -> None:
+    """Claim, commit, index, rank, merge, purge, sweep, under a watcher's eyes."""
+    recorder.on_call = lambda: life.note(workspace)
     with recorder.recording():
         claim = workspace.claim("worker")
         recorder.mark("entry", claim.entry)
         recorder.mark("entry", commit_both(workspace, claim, range(1, 3), at=1_700_000_100_000))
-        _index(workspace, life)
+        recorder.mark("index", _index(workspace, life))
         recorder.mark("entry", claim.commit(claim.next_folder(), {}, inbox=["a.json"], counters={"served": 1}))
         recorder.mark("entry", commit_both(workspace, claim, range(2, 4), at=1_700_000_200_000))
         claim.release()
@@ -79,23 +93,21 @@ def live(workspace: Workspace) -> Life:
         recorder.mark("graph", make_generation(workspace).generation)
         merge(workspace, MergeSettings(gather=2))
         recorder.mark("entry", life.head)
-        _index(workspace, life)
+        recorder.mark("index", _index(workspace, life))
         assert purge(workspace, [f"host:{BAD}"]).complete
         make_anew(workspace)
         recorder.mark("entry", life.head)
         recorder.mark("purged", 1)
-        _index(workspace, life)
+        recorder.mark("index", _index(workspace, life))
         sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
         recorder.mark("entry", life.head)
-    assert life.head > INTERVAL
-    return life
 
 
-def _index(workspace: Workspace, life: Life) -> None:
+def _index(workspace: Workspace, life: Life) -> int:
     with Indexer(workspace.root, SMALL) as indexer:
         report = indexer.update()
     life.documents[report.log_entry] = report.documents
-    life.recorder.mark("index", report.generation)
+    return report.generation
 
 
 def survives(life: Life, root: Path, promised: dict[str, int], why: str) -> None:
@@ -112,7 +124,7 @@ def survives(life: Life, root: Path, promised: dict[str, int], why: str) -> None
     assert (index.number if index else 0) >= promised.get("index", 0), why
     if index is not None:
         assert index.info.log_entry <= state.head, why
-        assert index.info.documents == life.documents[index.info.log_entry], why
+        assert index.info.documents == life.documents.get(index.info.log_entry, index.info.documents), why
         assert Searcher(str(root)).search(SearchRequest("text", 100)).total == index.info.documents, why
     graph = newest_graph(workspace)
     assert (graph[0].generation if graph else 0) >= promised.get("graph", 0), why

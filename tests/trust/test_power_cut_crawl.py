@@ -119,10 +119,16 @@ def test_a_crawl_goes_on_after_a_power_cut_that_left_zeros_for_the_open_archive(
     for change in recorder.changes[: written[2] + 1]:
         disk.apply(change)
     lay(disk.cut(Leaves.ZEROS, random.Random(SEED)), tmp_path / "look")
-    (archive,) = (tmp_path / "look").glob("data/*/archive.warc.gz")
-    with pytest.raises(ArchiveError):
-        list(read_exchanges(archive))
+    assert not all(map(is_readable, (tmp_path / "look").glob("data/*/archive.warc.gz")))
     assert_a_cut_loses_nothing(recorder, web, tmp_path / "w", written[2] + 1, Leaves.ZEROS, random.Random(SEED))
+
+
+def is_readable(archive: Path) -> bool:
+    try:
+        list(read_exchanges(archive))
+    except ArchiveError:
+        return False
+    return True
 
 
 def is_gzip(content: bytes) -> bool:

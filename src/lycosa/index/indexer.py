@@ -176,12 +176,13 @@ class ShardIndexer:
 
     def close(self) -> None:
         """Stop the threads, remove the working folder, let another indexer in. A later update starts anew."""
-        if self._builder is not None:
-            self._builder.close()
-            self._builder = None
-        while self._locks:
-            os.close(self._locks.pop())
-        self._current = None
+        builder, self._builder, self._current = self._builder, None, None
+        try:
+            if builder is not None:
+                builder.close()
+        finally:
+            while self._locks:
+                os.close(self._locks.pop())
 
     def _update(self, rebuild: str, *, suggestions: bool = True) -> IndexReport:
         started = time.perf_counter()
@@ -261,8 +262,9 @@ class ShardIndexer:
         return ""
 
     def _start(self, base: Generation | None) -> IndexBuilder:
-        if self._builder is not None:
-            self._builder.close()
+        builder, self._builder = self._builder, None
+        if builder is not None:
+            builder.close()
         self._builder = IndexBuilder(
             generations.workshop(self._storage, self._line),
             base.path if base else None,
