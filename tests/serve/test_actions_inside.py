@@ -14,7 +14,7 @@ from lycosa.app.moderation import proposals
 from lycosa.app.pausing import paused
 from lycosa.app.tokens import Tokens
 from lycosa.app.uptime import monitors_of
-from lycosa.app.watching import list_watches
+from lycosa.app.watching import add_watch, list_watches
 from lycosa.core.config import Config
 from lycosa.store.owner import owner_of
 from lycosa.store.storage import Storage, open_storage
@@ -158,7 +158,7 @@ def watches(someone: Person, world: World) -> None:
     someone.fill("What to call it", "trees")
     someone.tick("accents")
     someone.press("Watch")
-    (kept,) = list_watches(world.root)
+    (kept,) = [each for each in list_watches(world.root) if each.order.name == "trees"]
     assert (kept.order.name, kept.order.texts, kept.order.folding.names) == ("trees", ("hollow oak", "wolf spider"), ("accents",))
     someone.follow("trees")
     someone.sees("No page holds it yet.")
@@ -166,8 +166,8 @@ def watches(someone: Person, world: World) -> None:
     someone.press("Show")
     someone.follow("Watch", "main")
     someone.press("Remove trees")
-    someone.sees("Nothing is watched yet.")
-    assert list_watches(world.root) == []
+    someone.misses("trees")
+    assert "trees" not in {each.order.name for each in list_watches(world.root)}
 
 
 def proposed(someone: Person, world: World) -> None:
@@ -244,13 +244,12 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
 def test_a_crawl_that_goes_on(chromium: Browser, world: World, tmp_path: Path) -> None:
     """All four ways beside one daemon: what is added is fetched, watched for, found; then paused, resumed, excluded."""
     until(lambda: owner_of(world.storage) is None)
+    add_watch(world.root, Config(), [code(way) for way in WAYS], name="dormice")
     with daemon(Path(world.root), world.settings) as running:
         running.until(lambda: running.live.get("collections") is not None or running.worker)
         for way in WAYS:
             with person(chromium, world.address, way, "crawl") as someone:
-                come_in(someone, world, "/watch")
-                someone.fill("Texts, one a line", code(way))
-                someone.press("Watch")
+                come_in(someone, world, "/crawl")
                 add_and_find(someone, world, way)
                 pause_and_resume(someone, world)
                 exclude(someone, world, way)
@@ -259,7 +258,6 @@ def test_a_crawl_that_goes_on(chromium: Browser, world: World, tmp_path: Path) -
 
 def add_and_find(someone: Person, world: World, way: Way) -> None:
     url = world.fresh(way)
-    someone.go("/crawl")
     someone.sees("pages a second", "in the queue", "active hosts")
     someone.fill("One URL a line", url)
     someone.press("Add")
@@ -274,7 +272,7 @@ def add_and_find(someone: Person, world: World, way: Way) -> None:
     someone.press("Explain")
     someone.sees("State and schedule", "visited", url)
     someone.go("/watch")
-    someone.follow("All matches")
+    someone.follow("dormice")
     (match,) = [each for each in someone.texts("tbody tr") if code(way) in each]
     assert "sleeps through the winter" in match
     someone.follow("cached copy", f'tr:has(a[href*="{way}.html"])')
@@ -284,7 +282,9 @@ def add_and_find(someone: Person, world: World, way: Way) -> None:
 
 def found_by(someone: Person, way: Way) -> bool:
     someone.go(f"/?q={code(way)}")
-    return someone.texts(TITLES) == [f"The dormouse of {way}"]
+    found = someone.texts(TITLES)
+    assert found in ([], [f"The dormouse of {way}"])
+    return bool(found)
 
 
 def pause_and_resume(someone: Person, world: World) -> None:
@@ -307,6 +307,5 @@ def exclude(someone: Person, world: World, way: Way) -> None:
     someone.press("Go on")
     someone.press("Exclude")
     someone.sees("Excluded.")
-    assert rule in Workspace.open(world.root).state().exclusions.rules
-    someone.go(f"/?q={code(way)}")
-    assert someone.texts(TITLES) == []
+    assert rule.replace("http://", "") in Workspace.open(world.root).state().exclusions.rules
+    until(lambda: not found_by(someone, way))  # the daemon's indexer may be at work, and follows then
