@@ -1,15 +1,14 @@
 //! Spider fetching and following links, and nothing else: `spider CONCURRENCY SEED…`.
 //!
-//! One `Website` an origin, all at once, with one limit on what is in flight. Robots, delays, sitemaps and logging are off; of spider's
-//! features those that slow a crawl down (the balance by load, the throttle, the disk) are left out, and the allocator is the one
-//! that its README recommends.
+//! One `Website` an origin, all at once; they share out the concurrency, for a crawl that finds no place in a limit shared with others
+//! takes itself for done. An origin's further seeds are a second pass that keeps what the first one visited. Robots, delays, sitemaps
+//! and logging are off; of spider's features those that slow a crawl down (the balance by load, the throttle, the disk) are left out,
+//! and the allocator is the one that its README recommends.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use spider::hashbrown::HashSet;
-use spider::tokio::sync::Semaphore;
 use spider::website::Website;
 use spider::CaseInsensitiveString;
 
@@ -30,10 +29,9 @@ async fn main() {
     for seed in arguments {
         origins.entry(origin(&seed)).or_default().push(seed);
     }
-    let in_flight = Arc::new(Semaphore::new(concurrency));
+    let share = (concurrency / origins.len()).max(1);
     let mut crawls = Vec::new();
     for (origin, seeds) in origins {
-        let in_flight = in_flight.clone();
         crawls.push(tokio::spawn(async move {
             let mut website = Website::new(&origin);
             website
@@ -49,12 +47,14 @@ async fn main() {
                 .with_no_control_thread(true)
                 .with_request_timeout(Some(Duration::from_secs(60)))
                 .with_user_agent(Some("lycosa-bench-spider"))
-                .with_concurrency_semaphore(Some(in_flight));
+                .with_concurrency_limit(Some(share));
+            website.crawl_raw().await;
             if seeds.len() > 1 {
                 let links: HashSet<CaseInsensitiveString> = seeds.iter().map(|seed| CaseInsensitiveString::new(seed)).collect();
+                website.persist_links();
                 website.set_extra_links(links);
+                website.crawl_raw().await;
             }
-            website.crawl_raw().await;
         }));
     }
     for crawl in crawls {
