@@ -29,6 +29,9 @@ DOMAINS = Domains(bundled_suffix_list())
         ("ftp://h/a;type=a;type=i", "ftp://h/a"),
         ("ftp://h/a;b", "ftp://h/a;b"),
         ("ftp://h/a?b=c#d", "ftp://h/a%3Fb=c"),
+        ("ftp://h/a?/..//=../b", "ftp://h//=../b"),
+        ("ftp://h/a/b/..;type=i", "ftp://h/a/"),
+        ("ftp://h/a/.?/..;type=a;type=i", "ftp://h/a/"),
         ("ftp://h/%7ea%2fb%20c/../d", "ftp://h/d"),
         ("ftp://h/%7ea%2fb%20c", "ftp://h/~a%2Fb%20c"),
         ("ftp://h/%2fetc/motd", "ftp://h/%2Fetc/motd"),  # from the file system's root: RFC 1738 section 3.2.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -112,7 +113,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
     """
     where = entry_path(number)
     try:
-        document = json.loads(content)
+        document = json.loads(content, parse_constant=_no_number, parse_float=_number)
     except (ValueError, RecursionError):
         raise WorkspaceError(
             f"{where} is damaged: it is not JSON; restore it from a backup, or run `lycosa check` to see what it held"
@@ -146,6 +147,8 @@ def decode_entry(content: bytes, number: int) -> Entry:
             settings=_object(document.get("settings", {})),
             exclusions=tuple(map(_text, _list(document.get("exclusions", [])))),
         )
+        if b"\\u" in content:
+            encode_entry(entry)  # half a surrogate pair is no text: no snapshot could hold it
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WorkspaceError(f"{where} is damaged: {type(error).__name__}: {error}; run `lycosa check`") from None
     if entry.number != number:
@@ -166,6 +169,14 @@ def _file_in(item: dict[str, Any]) -> DataFile:
     return DataFile(
         _text(item["path"]), _integer(item["rows"]), _integer(item["bytes"]), _text(item["digest"]), _integer(item.get("as_of", 0))
     )
+
+
+def _number(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _no_number(text)
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON's")
 
 
 def _text(value: object) -> str:

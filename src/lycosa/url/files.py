@@ -32,7 +32,11 @@ def finish_ftp(href: str) -> str:
         if octets is None:
             return ""
         segments.append(octets)
-    return f"ftp://{authority}{'/'.join(segments)}"
+    result = f"ftp://{authority}{'/'.join(segments)}"
+    if "/." in result:  # dots that stood behind a `?` or before `;type=` were none to the parser, and are now
+        again: str = ada_url.normalize_url(result)
+        return result if again == result else finish_ftp(again)
+    return result
 
 
 def finish_gopher(text: str) -> str:
