@@ -61,6 +61,19 @@ def test_links_between_documents_lead_somewhere() -> None:
                 assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
 
 
+ROBOTS = {"Lycosa", "Scrapy", "Nutch", "Heritrix", "StormCrawler", "BUbiNG", "YaCy", "Larbin"}
+
+
+def test_every_robot_has_a_line_with_a_source_in_every_part_of_the_comparison() -> None:
+    parts = re.split(r"^## ", (DOCS / "compare.md").read_text(encoding="utf-8"), flags=re.M)[2:]  # after the head and the short table
+    assert len(parts) == 9
+    for part in parts:
+        rows = [row for row in re.findall(r"^\| (\w+) \| (.*) \|$", part, flags=re.M) if row[0] in ROBOTS]
+        assert {name for name, _ in rows} == ROBOTS, part[:40]
+        for name, known in rows:
+            assert "](" in known, f"{part[:20]!r} says of {name} what it has no source for"
+
+
 def test_commands_of_the_readme_exist() -> None:
     names = set(re.findall(r"^\s+lycosa (?:-w \S+ )?([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.M))
     known = {*COMMANDS, *(group.name for group in app.registered_groups)}
