@@ -15,7 +15,7 @@ from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import suggest, suggest_file
 from lycosa.index.indexer import Indexer
-from lycosa.index.suggest_file import HEADING, LARGE, TITLE, WORD, KnownWord, Phrase, SuggestFile, SuggestInfo
+from lycosa.index.suggest_file import HEADING, LARGE, MASKS, TITLE, WORD, KnownWord, Phrase, SuggestFile, SuggestInfo
 from lycosa.index.suggest_fold import folded, starts
 from lycosa.index.suggest_slips import slips, slips_between
 from lycosa.index.suggest_write import write
@@ -127,6 +127,18 @@ def test_near_words_are_all_there_are(tmp_path_factory: pytest.TempPathFactory, 
     for form in known:
         assert file.known(form, "xx") is not None
     assert (file.known(wanted, "xx") is not None) == (wanted in known)
+
+
+def test_words_of_many_chunks(tmp_path: Path) -> None:
+    generator = random.Random(8)
+    forms = sorted({"".join(generator.choices("abcdefghi", k=generator.choice((4, 5, 5)))) for _ in range(9_000)})
+    words = [KnownWord(form, form, language, place % 700) for place, form in enumerate(forms) for language in ("en", "de")]
+    file = made(tmp_path, [], words)
+    assert file.words == len(words) > 2 * MASKS
+    assert all(file.known(form, "de") == KnownWord(form, form, "de", place % 700) for place, form in enumerate(forms))
+    for wanted in forms[::700]:
+        expected = {form for form in forms if slips_between(wanted, form, 1) == 1}
+        assert {word.folded for word in file.near(wanted, 1, "en")} == expected
 
 
 def test_a_damaged_file_says_so(tmp_path: Path) -> None:

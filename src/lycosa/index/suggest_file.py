@@ -1,6 +1,6 @@
 """The file of a generation that suggests: phrases by the beginning of any of their words, and words that may stand for misspelled ones.
 
-    suggestions-2-<hash>    "LYSG", format, length of the header; the header (JSON); arrays, each at a multiple of 8
+    suggestions-3-<hash>    "LYSG", format, length of the header; the header (JSON); arrays, each at a multiple of 8
 
 Phrases stand in order of weight, so that a phrase's number is its rank. They are found in sections, two for each language: its phrases, and
 its single words. A section is a sorted array of the places in phrases at which words begin; what begins with some letters is a range of it,
@@ -10,8 +10,8 @@ best are written down (`tops`), so no answer looks at more.
 Words stand by language and length; each has a mask of its letters, from which most words that are too far from another one are told
 without being read. How texts are written: `index.suggest_texts`.
 
-The file is mapped: it costs the memory of the pages that are looked at, which the system may take back. No numpy here: a search
-starts with this module.
+The file is mapped. Arrays of numbers that are much smaller compressed are taken apart when it is opened, and cost some ten bytes a
+phrase; texts, words and masks are, many together, when they are looked at. No numpy here: a search starts with this module.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ import mmap
 import os
 import struct
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import zstandard
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.suggest_slips import letters_of_slip, slips_between
-from lycosa.index.suggest_texts import Row, Texts, Words, folds_of, usual_text
+from lycosa.index.suggest_texts import Chunks, Row, Texts, Words, folds_of, unpacked, usual_text
 
-FORMAT = 2
+FORMAT = 3
 PREFIX = f"suggestions-{FORMAT}-"
 """With the format: a file of another one is as good as none, and made anew."""
 MAGIC = b"LYSG"
 HEAD = struct.Struct("<4sII")
 TITLE, ANCHOR, HEADING, WORD = 0, 1, 2, 3
 """What a phrase is mostly."""
+MASKS = 4_096
+"""Words whose masks are compressed together."""
 LARGE = 2_048
 """Rows of a section that may be looked through for an answer."""
 TOPS = 96
@@ -119,29 +122,31 @@ class SuggestFile:
             self.info = SuggestInfo(**header["info"])
             self.languages: list[str] = header["languages"]
             whole, base = memoryview(self._bytes), HEAD.size + length
-            arrays = {name: whole[base + start : base + end].cast(kind) for name, (kind, start, end) in header["arrays"].items()}
+            arrays: dict[str, memoryview] = {}
+            for name, (kind, start, end, is_packed) in header["arrays"].items():
+                written = whole[base + start : base + end]
+                arrays[name] = (unpacked(written) if is_packed else written).cast(kind)
+            chunks = {name: Chunks(arrays[name], arrays[f"{name}_starts"]) for name in ("text", "folds", "top_keys", "words", "masks")}
             self._text, folds, self._top_keys = (
-                Texts(arrays[name], arrays[f"{name}_lengths"], arrays[f"{name}_bases"]) for name in ("text", "folds", "top_keys")
+                Texts(chunks[name], arrays[f"{name}_lengths"], arrays[f"{name}_bases"]) for name in ("text", "folds", "top_keys")
             )
             self._fold = folds_of(self._text, folds)
-            self._words = Words(arrays["words"], arrays["words_bases"], len(arrays["word_mask"]))
+            self.words: int = header["words"]
+            self._words = Words(chunks["words"], arrays["words_bases"], self.words)
+            self._masks = chunks["masks"]
             self._weight, self._language, self._kind, self._pages = (arrays[name] for name in ("weight", "language", "kind", "pages"))
             self._start_low, self._start_high, self._start_place = (arrays[name] for name in ("start_low", "start_high", "start_place"))
-            self._tops, self._word_mask = arrays["tops"], arrays["word_mask"]
+            self._tops = arrays["tops"]
             self._sections = [Section(*fields) for fields in header["sections"]]
             self._groups = {
                 language: {int(letters): range(*ends) for letters, ends in groups.items()} for language, groups in header["groups"].items()
             }
-        except (ValueError, KeyError, TypeError, struct.error) as error:
+        except (ValueError, KeyError, TypeError, struct.error, zstandard.ZstdError) as error:
             raise WorkspaceError(f"{path} is damaged: {error}; build the index anew with `lycosa index --rebuild`") from None
 
     @property
     def phrases(self) -> int:
         return len(self._weight)
-
-    @property
-    def words(self) -> int:
-        return len(self._word_mask)
 
     def begin_with(self, start: str, count: int, language: str = "", words: bool = False) -> list[Phrase]:
         """The best phrases in which what follows the beginning of some word begins so; `start` is folded. `words`: single words alone.
@@ -178,13 +183,18 @@ class SuggestFile:
             group = groups.get(length)
             if group is None:
                 continue
-            for at, other in enumerate(self._word_mask[group.start : group.stop], group.start):
+            for at, other in enumerate(self._masks_of(group), group.start):
                 if (other ^ mask).bit_count() <= differing:
                     row = self._words[at]
                     distance = slips_between(word, row[0].decode(), most_slips)
                     if 0 < distance <= most_slips:
                         found.append(_known(row, distance, language))
         return found
+
+    def _masks_of(self, group: range) -> Iterator[int]:
+        for chunk in range(group.start // MASKS, (group.stop - 1) // MASKS + 1):
+            first = chunk * MASKS
+            yield from memoryview(self._masks.read(chunk)).cast("Q")[max(0, group.start - first) : group.stop - first]
 
     def _best(self, number: int, section: Section, wanted: bytes, count: int) -> Sequence[int]:
         """The smallest numbers of phrases of a section."""

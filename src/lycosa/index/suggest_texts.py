@@ -1,7 +1,8 @@
-"""Texts by number in the arrays of a mapped file, small: what one text says of another is not written again.
+"""Texts by number in a mapped file, small: what one text says of another is not written again.
 
 `Texts` have their lengths, and every `BLOCK` of them where it begins. `Words` stand in order, each as how many bytes it begins with
 like the one before (front coding), and begin anew with every `BLOCK`. A text that `usual_fold` makes its folded form has none of its own.
+`BLOCKS` blocks are compressed together (`Chunks`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,18 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import zstandard
+
+from lycosa.index.texts import decompressor
+
 BLOCK = 8
+BLOCKS = 128
+"""In a chunk, of 10 to 15 KB: to decompress one takes about as long as to halve a section twice."""
+KEPT_CHUNKS = 128
 KEPT_BLOCKS, KEPT_FOLDS = 1_024, 8_192
-"""Of words and of folded phrases that are remembered once they were read, some 2 MB and 1 MB: halving looks at the same ones again."""
+"""Of chunks, of words and of folded phrases that are remembered once they were read, some 2 MB, 2 MB and 1 MB: halving looks at the
+same ones again."""
+_LEVEL = 12  # zstd's
 _MOST_SHARED = 15  # bytes of a word that are those of the one before it; also says that a length follows
 _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
@@ -24,11 +34,22 @@ Row = tuple[bytes, bytes, int]
 """Of a word: its folded form, its text (b"": `usual_text` makes it from that), and its pages."""
 
 
-class Texts:
-    """Texts by number."""
+class Chunks:
+    """Stretches of bytes, compressed one by one; where each begins, and the last one ends."""
 
-    def __init__(self, blob: memoryview, lengths: memoryview, bases: memoryview) -> None:
-        self._blob, self._lengths, self._bases = blob, lengths, bases
+    def __init__(self, blob: memoryview, starts: memoryview) -> None:
+        self._blob, self._starts = blob, starts
+        self.read = functools.lru_cache(KEPT_CHUNKS)(self._read)
+
+    def _read(self, number: int) -> bytes:
+        return decompressor().decompress(self._blob[self._starts[number] : self._starts[number + 1]])
+
+
+class Texts:
+    """Texts by number. A block's base is counted from where its chunk begins."""
+
+    def __init__(self, chunks: Chunks, lengths: memoryview, bases: memoryview) -> None:
+        self._chunk, self._lengths, self._bases = chunks.read, lengths, bases
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -39,7 +60,7 @@ class Texts:
             return b""
         block = number // BLOCK
         start = self._bases[block] + sum(self._lengths[block * BLOCK : number])
-        return bytes(self._blob[start : start + length])
+        return self._chunk(block // BLOCKS)[start : start + length]
 
 
 def folds_of(texts: Texts, folds: Texts) -> Callable[[int], bytes]:
@@ -48,11 +69,14 @@ def folds_of(texts: Texts, folds: Texts) -> Callable[[int], bytes]:
 
 
 class Words:
-    """Words in order, with their pages."""
+    """Words in order, with their pages. A block's base is as of `Texts`."""
 
-    def __init__(self, blob: memoryview, bases: memoryview, count: int) -> None:
-        self._rows = functools.lru_cache(KEPT_BLOCKS)(lambda block: _rows(blob, bases[block], min(BLOCK, count - block * BLOCK)))
-        self._head = functools.lru_cache(KEPT_FOLDS)(lambda block: _rows(blob, bases[block], 1)[0][0])
+    def __init__(self, chunks: Chunks, bases: memoryview, count: int) -> None:
+        def rows(block: int, most: int) -> list[Row]:
+            return _rows(chunks.read(block // BLOCKS), bases[block], most)
+
+        self._rows = functools.lru_cache(KEPT_BLOCKS)(lambda block: rows(block, min(BLOCK, count - block * BLOCK)))
+        self._head = functools.lru_cache(KEPT_FOLDS)(lambda block: rows(block, 1)[0][0])
 
     def __getitem__(self, number: int) -> Row:
         return self._rows(number // BLOCK)[number % BLOCK]
@@ -72,7 +96,7 @@ class Words:
         return None
 
 
-def _rows(blob: memoryview, at: int, count: int) -> list[Row]:
+def _rows(blob: bytes, at: int, count: int) -> list[Row]:
     """The words of a block. Hot path: bench/suggest.py."""
     folded, found = b"", []
     for _ in range(count):
@@ -86,7 +110,7 @@ def _rows(blob: memoryview, at: int, count: int) -> list[Row]:
         text = b""
         if blob[at]:
             length, at = _number(blob, at)
-            text = bytes(blob[at : at + length])
+            text = blob[at : at + length]
             at += length
         else:
             at += 1
@@ -101,30 +125,61 @@ def _rows(blob: memoryview, at: int, count: int) -> list[Row]:
 
 def text_arrays(name: str, texts: Iterable[bytes]) -> Arrays:
     """The arrays of `Texts`."""
-    listed = list(texts)
-    lengths, bases, start = [len(text) for text in listed], [], 0
-    for place, length in enumerate(lengths):
-        if place % BLOCK == 0:
-            bases.append(start)
-        start += length
-    return {name: b"".join(listed), f"{name}_lengths": smallest(lengths), f"{name}_bases": smallest(bases)}
+    chunks, lengths, bases = [bytearray()], list[int](), list[int]()
+    for place, text in enumerate(texts):
+        _begin(place, chunks, bases)
+        chunks[-1] += text
+        lengths.append(len(text))
+    return {**chunk_arrays(name, chunks), f"{name}_lengths": smallest(lengths), f"{name}_bases": smallest(bases)}
 
 
 def word_arrays(name: str, rows: Iterable[Row]) -> Arrays:
     """The arrays of `Words`, in the order in which they come."""
-    blob, bases, before = bytearray(), [], b""
+    chunks, bases, before = [bytearray()], list[int](), b""
     for place, (folded, text, pages) in enumerate(rows):
-        if place % BLOCK == 0:
-            bases.append(len(blob))
+        if _begin(place, chunks, bases):
             before = b""
         shared = _shared(before, folded)
         rest = folded[shared:]
+        blob = chunks[-1]
         blob.append(shared << 4 | min(len(rest), _MOST_SHARED))
         if len(rest) >= _MOST_SHARED:
             blob += _number_bytes(len(rest))
         blob += rest + _number_bytes(len(text)) + text + _number_bytes(pages)
         before = folded
-    return {name: bytes(blob), f"{name}_bases": smallest(bases)}
+    return {**chunk_arrays(name, chunks), f"{name}_bases": smallest(bases)}
+
+
+def chunk_arrays(name: str, chunks: Iterable[bytes | bytearray]) -> Arrays:
+    """The arrays of `Chunks`."""
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    written, starts = bytearray(), [0]
+    for chunk in chunks:
+        written += compressor.compress(chunk)
+        starts.append(len(written))
+    return {name: bytes(written), f"{name}_starts": smallest(starts)}
+
+
+def packed(values: array[Any]) -> bytes:
+    """A whole array, compressed; b"" if that does not make it much smaller."""
+    whole = values.tobytes()
+    made = zstandard.ZstdCompressor(level=_LEVEL).compress(whole)
+    return made if len(made) < 0.9 * len(whole) else b""
+
+
+def unpacked(made: memoryview) -> memoryview:
+    """The inverse of `packed`."""
+    return memoryview(decompressor().decompress(made))
+
+
+def _begin(place: int, chunks: list[bytearray], bases: list[int]) -> bool:
+    """Begin a block, and a chunk, where one is due."""
+    if place % BLOCK:
+        return False
+    if place and place % (BLOCK * BLOCKS) == 0:
+        chunks.append(bytearray())
+    bases.append(len(chunks[-1]))
+    return True
 
 
 def smallest(values: Sequence[int]) -> array[Any]:
@@ -152,7 +207,7 @@ def _shared(one: bytes, other: bytes) -> int:
     return next((place for place in range(most) if one[place] != other[place]), most)
 
 
-def _number(blob: memoryview, at: int) -> tuple[int, int]:
+def _number(blob: bytes, at: int) -> tuple[int, int]:
     """A number in LEB128 (DWARF 5, 7.6), and the place after it."""
     value = blob[at]
     at += 1

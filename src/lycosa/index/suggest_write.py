@@ -19,6 +19,7 @@ from lycosa.index.suggest_file import (
     LARGE,
     LEAST_WEIGHT,
     MAGIC,
+    MASKS,
     PREFIX,
     TOPS,
     WEIGHT_STEPS,
@@ -30,7 +31,7 @@ from lycosa.index.suggest_file import (
     top_key,
 )
 from lycosa.index.suggest_fold import starts
-from lycosa.index.suggest_texts import Row, smallest, text_arrays, usual_fold, usual_text, word_arrays
+from lycosa.index.suggest_texts import Row, chunk_arrays, packed, smallest, text_arrays, usual_fold, usual_text, word_arrays
 
 LONGEST_PHRASE_BYTES = 400
 
@@ -77,16 +78,17 @@ def write(folder: Path, info: SuggestInfo, phrases: Sequence[Phrase], words: Seq
         "start_high": smallest([place >> 16 for place in start_phrase]),
         "start_place": smallest(start_place),
         "tops": smallest([place for _, best in tops for place in best]),
-        "word_mask": array("Q", (letters_mask(word.folded) for word in words)),
+        **chunk_arrays("masks", (_masks(words[first : first + MASKS]) for first in range(0, len(words), MASKS))),
     }
-    places: dict[str, tuple[str, int, int]] = {}
+    places: dict[str, tuple[str, int, int, bool]] = {}
     content = bytearray()
     for name, values in arrays.items():
         content += bytes(-len(content) % 8)
         start = len(content)
-        content += values if isinstance(values, bytes) else values.tobytes()
-        places[name] = ("B" if isinstance(values, bytes) else values.typecode), start, len(content)
-    document = {"info": asdict(info), "languages": languages, "sections": sections, "groups": groups, "arrays": places}
+        made = b"" if isinstance(values, bytes) else packed(values)
+        content += made or (values if isinstance(values, bytes) else values.tobytes())
+        places[name] = ("B" if isinstance(values, bytes) else values.typecode), start, len(content), bool(made)
+    document = {"info": asdict(info), "words": len(words), "languages": languages, "sections": sections, "groups": groups, "arrays": places}
     header = json.dumps(document).encode()
     header += b" " * (-(HEAD.size + len(header)) % 8)
     whole = HEAD.pack(MAGIC, FORMAT, len(header)) + header + content
@@ -119,6 +121,10 @@ def _byte_starts(phrase: str, end: int) -> Iterator[int]:
         at = place if phrase.isascii() else len(_bytes(phrase[:place]))
         if at < end:
             yield at
+
+
+def _masks(words: Sequence[KnownWord]) -> bytes:
+    return array("Q", (letters_mask(word.folded) for word in words)).tobytes()
 
 
 def _row(word: KnownWord) -> Row:

@@ -100,7 +100,7 @@ class TextFile:
         if place == len(self.keys) or self.keys[place] != key:
             return None
         at = self.places[place]
-        block = _decompressor().decompress(self.block(self.blocks[place]))  # as fast as a stream's first half
+        block = decompressor().decompress(self.block(self.blocks[place]))  # as fast as a stream's first half
         start = at + LENGTH.size
         return block[start : start + LENGTH.unpack_from(block, at)[0]]
 
@@ -128,9 +128,9 @@ def files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(SUFFIX)]
 
 
-def _decompressor() -> zstandard.ZstdDecompressor:
+def decompressor() -> zstandard.ZstdDecompressor:
     """One a thread: it must not be shared, and a third of the work is to make one."""
-    decompressor: zstandard.ZstdDecompressor | None = getattr(_PER_THREAD, "decompressor", None)
-    if decompressor is None:
-        decompressor = _PER_THREAD.decompressor = zstandard.ZstdDecompressor()
-    return decompressor
+    made: zstandard.ZstdDecompressor | None = getattr(_PER_THREAD, "decompressor", None)
+    if made is None:
+        made = _PER_THREAD.decompressor = zstandard.ZstdDecompressor()
+    return made
