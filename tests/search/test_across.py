@@ -134,6 +134,26 @@ def test_any_input_gives_an_answer(searcher: Searcher, query: str) -> None:
     assert ask(searcher, query).query == query
 
 
+def test_another_spelling_of_what_no_table_knows(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    english = page("The spider waits in a museum of webs.", title="Spider", language="en")
+    german = page("Die Spinne wartet im Museum.", title="Spinne", language="de")
+    corpus.commit([(f"http://{name}{n}.test/", each) for name, each in (("en", english), ("de", german)) for n in range(4)])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    searcher = Searcher(corpus.root)
+    meant = ask(searcher, "spidre", "de").did_you_mean
+    assert meant is not None
+    assert (meant.query, meant.total) == ("spider", 4)
+    assert ask(searcher, "spider", "de").did_you_mean is None
+    assert ask(searcher, "spidre", "de", spelling=False).did_you_mean is None
+    assert ask(searcher, "spidre", "de", host="de1.test").did_you_mean is None, "there it finds nothing either"
+    table = tmp_path / "en-de.tsv"
+    table.write_text("spidre\tSpinne\n", encoding="utf-8")
+    add_dictionary(corpus.root, table)
+    assert ask(searcher, "spidre", "de").did_you_mean is None, "a word that has a translation is spelled as it is"
+
+
 def test_a_language_without_translations_is_told(searcher: Searcher) -> None:
     notes = ask(searcher, "house", "fr").notes
     assert any("no translations from en into fr" in note for note in notes)

@@ -20,8 +20,12 @@ from lycosa.index.shards import layout
 from lycosa.search.engine import Searcher
 from lycosa.search.federation import Federation
 from lycosa.search.keeper import ReplicaKeeper
+from lycosa.search.many import Many
+from lycosa.search.many_shards import ShardsSide
+from lycosa.search.many_side import LocalSide
 from lycosa.search.ordering import BLOCK
 from lycosa.search.results import SearchRequest, SearchResults
+from lycosa.search.suggest import SuggestRequest
 from tests.index.corpus import Corpus, page
 from tests.search.shards import EQUAL, TwoIndexes, queries, settings, two_indexes, until
 
@@ -104,6 +108,37 @@ def test_replicas_answer_as_one_index(indexes: TwoIndexes, service: Service, per
     assert min(places.values()) > 100
     assert agreed[True] >= exactly * places[True]
     assert agreed[False] >= 0.9 * places[False]
+
+
+def test_suggestions_of_replicas_are_those_of_one_index(indexes: TwoIndexes, service: Service) -> None:
+    """Whole phrases, and the last word as far as pages hold it with those before it."""
+    searcher, carried = Searcher(indexes.many), 0
+    for typed in ("we", "spider w", "river lig", "twice told ta", "tale twi", "kind unm", "kind twi"):
+        here, there = (each.suggest(SuggestRequest(typed)) for each in (searcher, service.federation))
+        assert [(found.text, found.pages) for found in there] == [(found.text, found.pages) for found in here], typed
+        carried += sum(found.weight == 0 for found in there)
+    assert carried == 3
+
+
+def test_replicas_and_another_workspace_answer_together(service: Service, tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus.commit([(f"http://other{n}.test/", page("A spider of another kind, in a jungle.", title="Spider")) for n in range(4)])
+    with Indexer(corpus.root, settings(1)) as indexer:
+        indexer.update()
+    many = Many([LocalSide("other", Searcher(corpus.root))], whole=[ShardsSide("", service.federation)], timeout_s=20)
+    try:
+        alone, both = service.search("spider"), many.search(SearchRequest("spider"))
+        assert both.total == alone.total + 4
+        assert {hit.source for hit in both.hits} == {"", "other"}
+        assert [hit.url for hit in both.hits if not hit.source] == urls(alone)[: sum(not hit.source for hit in both.hits)]
+        assert (both.notes, both.missing_shards) == ([], ())
+        only_there = many.search(SearchRequest("jungle"))
+        assert {hit.source for hit in only_there.hits} == {"other"}
+        assert many.search(SearchRequest("spidre")).did_you_mean is not None
+        shards = Many([], whole=[ShardsSide("", service.federation)], timeout_s=20).search(SearchRequest("spider"))
+        assert (shards.total, urls(shards), shards.notes) == (alone.total, urls(alone), [])
+    finally:
+        many.close()
 
 
 def test_pages_of_results_come_from_one_order(service: Service) -> None:

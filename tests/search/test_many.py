@@ -15,6 +15,7 @@ from lycosa.search.engine import Searcher
 from lycosa.search.many import Many
 from lycosa.search.many_side import LocalSide
 from lycosa.search.results import SearchRequest, SearchResults
+from lycosa.search.suggest import SuggestRequest
 from lycosa.search.translated import Across
 from tests.index.corpus import Corpus, page
 from tests.search.shards import made_pages, queries, settings
@@ -67,6 +68,11 @@ def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
     best = set(urls(one)[:10])
     tenth = round(one.hits[min(9, len(one.hits) - 1)].score, 3)
     return sum(hit.url in best or round(hit.score, 3) == tenth for hit in together.hits[:10]), len(best)
+
+
+def test_suggestions_are_those_of_all_workspaces(made: Halves, many: Many) -> None:
+    one = Searcher(made.whole).suggest(SuggestRequest("spider w", 5))
+    assert [found.text for found in many.suggest(SuggestRequest("spider w", 5))] == [found.text for found in one] != []
 
 
 def test_two_workspaces_answer_as_one(made: Halves, many: Many) -> None:

@@ -22,8 +22,13 @@ def test_a_server_over_replicas(tmp_path: Path) -> None:
     corpus.commit([(f"http://h{number}.test/", page("A spider in its web.", title="Spider")) for number in range(12)])
     with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": 2})) as indexer:
         indexer.update()
+    other = Corpus(str(tmp_path / "other"))
+    other.commit([(f"http://other{number}.test/", page("A spider in a jar.", title="Spider")) for number in range(3)])
+    with Indexer(other.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
+        indexer.update()
+    command = [sys.executable, "-m", "lycosa.cli.main", "serve", "-w", corpus.root, "-w", other.root, "--port", "0", "--engine", "local"]
     server = subprocess.Popen(
-        [sys.executable, "-m", "lycosa.cli.main", "serve", "-w", corpus.root, "--port", "0", "--engine", "local"],
+        command,
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -32,11 +37,13 @@ def test_a_server_over_replicas(tmp_path: Path) -> None:
         match = re.search(r"http://\S+?/", server.stdout.readline())
         assert match
         children = psutil.Process(server.pid).children(recursive=True)
-        with urllib.request.urlopen(f"{match[0]}api/v1/search?q=spiders") as response:
+        with urllib.request.urlopen(f"{match[0]}api/v1/search?q=spiders+-jar") as response:
             answer = json.load(response)
         assert (answer["total"], len(answer["hits"]), answer["missing_shards"]) == (12, 10, [])
         with urllib.request.urlopen(f"{match[0]}?q=spider") as response:
-            assert b"12 pages" in response.read()
+            assert b"15 pages" in response.read()
+        with urllib.request.urlopen(f"{match[0]}api/v1/search?q=spiders") as response:
+            assert {hit["source"] for hit in json.load(response)["hits"]} == {"", other.root}
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(60)

@@ -49,9 +49,10 @@ def command(
     from lycosa.search.federation import Federation
     from lycosa.search.keeper import ReplicaKeeper
     from lycosa.search.many_open import open_many
+    from lycosa.search.many_shards import ShardsSide
     from lycosa.serve.beside import Served
     from lycosa.serve.server import run_server
-    from lycosa.serve.source import ShardSource
+    from lycosa.serve.source import ShardsAndOthers, ShardSource
 
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -70,14 +71,17 @@ def command(
     with contextlib.ExitStack() as stack:
         source: Source | None = None
         others = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
-        if engine and others:
-            raise UsageError("--engine searches one workspace: leave it out, or the other workspaces and peers")
-        if others:
+        if others and not engine:
             source = stack.enter_context(contextlib.closing(open_many(roots, peers or [], config, own_name="")))
         if engine:
             machines = stack.enter_context(contextlib.closing(_engine(engine, address, config.cluster.install)))
             keeper = stack.enter_context(contextlib.closing(ReplicaKeeper(machines, root, replicas, copy=engine == "ray", say=note)))
-            source = ShardSource(stack.enter_context(contextlib.closing(Federation(keeper.replicas))))
+            federation = stack.enter_context(contextlib.closing(Federation(keeper.replicas)))
+            source = ShardSource(federation)
+            if others:
+                shards = [ShardsSide("", federation)]
+                joined = stack.enter_context(contextlib.closing(open_many(roots[1:], peers or [], config, whole=shards)))
+                source = ShardsAndOthers(federation, joined)
             if not keeper.wait(READY_S):
                 note("not all shards can be searched yet; answers say which are missing")
         run_server(

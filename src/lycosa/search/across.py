@@ -14,7 +14,7 @@ from typing import Protocol
 from lycosa.core.said import Said
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
 from lycosa.search.across_tables import OpenTables
-from lycosa.search.answer import HOUR_MS, NOTHING_INDEXED
+from lycosa.search.answer import HOUR_MS, NOTHING_INDEXED, matching, spelling_of
 from lycosa.search.compounds import with_compounds
 from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some
 from lycosa.search.filters import Filters
@@ -160,7 +160,7 @@ def answer_across(
     offset = max(0, min(request.offset, MOST_HITS))
     count = max(0, min(request.count, MOST_HITS - offset))
     notes = [*parsed.notes, *tables.problems]
-    answers, hits = list[LanguageAnswer](), list[Hit]()
+    answers, hits, spelling = list[LanguageAnswer](), list[Hit](), None
     if index is None or not index.documents:
         notes.append(NOTHING_INDEXED)
     elif not parsed.wanted:
@@ -182,11 +182,13 @@ def answer_across(
             units.append([unit for listed in units for unit in listed])
             found = fused(found, [(len(searches), page) for page in near])
         hits = [index.hits_of([page], units[number])[0] for number, page in found[offset : offset + count]]
+        if request.spelling and not offset and _unheard(queries):
+            spelling = spelling_of(index, parsed, request, matching(index, parsed, request))
     total = sum(answer.total for answer in answers)
     translations = tuple(answer.query for answer in answers)
     took = (time.perf_counter() - started) * 1000
     number = index.number if index is not None else 0
-    return SearchResults(request.text, total, hits, took, offset, number, notes, translations=translations)
+    return SearchResults(request.text, total, hits, took, offset, number, notes, translations=translations, did_you_mean=spelling)
 
 
 def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Ranked[Address]]]:
@@ -228,6 +230,12 @@ def _queries(index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: 
         differing = [language for language in (source, *wanted) if analysis.of(language) is not first.of(language)]
         queries += [(plain if language == source else again).into(language) for language in differing]
     return [query for query in queries if query.terms]
+
+
+def _unheard(queries: Sequence[TranslatedQuery]) -> bool:
+    """Whether a word of the query is in no table of translations: who has words for it knows how it is written."""
+    heard = {term.source for query in queries[1:] for term in query.terms if any(each.origin != TYPED for each in term.all_alternatives())}
+    return any(term.source not in heard for term in queries[0].terms) if queries else False
 
 
 def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:

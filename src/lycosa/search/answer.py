@@ -79,7 +79,7 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
             strict, total, hits, facets = _answer(source, question, request, offset, count, notes)
         else:
             notes.append(Said("similar_unknown", "similar: {url} is not in the index", url=parsed.similar))
-    spelling = _spelling(source, parsed, request, strict) if source is not None and not offset else None
+    spelling = spelling_of(source, parsed, request, strict) if source is not None and not offset else None
     number = source.number if source is not None else 0
     took = (time.perf_counter() - started) * 1000
     return SearchResults(request.text, total, hits, took, offset, number, notes, facets=facets, did_you_mean=spelling)
@@ -105,14 +105,19 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
     )
 
 
-def _spelling(source: Source[Place], parsed: ParsedQuery, request: SearchRequest, total: int) -> Spelling | None:
+def matching(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
+    """How many pages hold all words of a query, within what the request narrows it to."""
+    question = _question(source, parsed, replace(request, explain=False))
+    return source.page(question, STRICT, 0, 1).total if holds_words(question) else 0
+
+
+def spelling_of(source: Source[Place], parsed: ParsedQuery, request: SearchRequest, total: int) -> Spelling | None:
     """Another spelling of a query of which `total` pages hold all words, if that is little."""
     if not request.spelling or not parsed.wanted or not source.documents or (total >= FEW and request.text.isascii()):
         return None
 
     def matches(text: str) -> int:
-        question = _question(source, parse_query(text), replace(request, explain=False))
-        return source.page(question, STRICT, 0, 1).total if holds_words(question) else 0
+        return matching(source, parse_query(text), request)
 
     return other_spelling(request.text, parsed, (request.language or "").lower(), total, source.hear, matches)
 

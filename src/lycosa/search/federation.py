@@ -158,11 +158,14 @@ class Federation:
         self._describe()
         asking = _Asking(self._replicas(), self._load, self._pool, set(), self._known, self._patience_s)
 
-        def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
-            shards = {shard: (start, count, language, words) for shard in range(len(asking.chosen)) if shard not in asking.missing}
-            return list(asking.ask_those_that_answer("phrases", shards).values())
+        def of_all(method: str, *given: object) -> list[Any]:
+            shards = {shard: given for shard in range(len(asking.chosen)) if shard not in asking.missing}
+            return list(asking.ask_those_that_answer(method, shards).values())
 
-        return suggestions(request, ask)
+        def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
+            return of_all("phrases", start, count, language, words)
+
+        return suggestions(request, ask, lambda text, language: sum(of_all("matching", text, language)))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

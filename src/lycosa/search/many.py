@@ -13,20 +13,23 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 from lycosa.core.errors import WorkError
 from lycosa.core.said import Said
 from lycosa.index.shards import by_count
 from lycosa.search.answer import answer
+from lycosa.search.engine import suggested
 from lycosa.search.many_ask import Asking
 from lycosa.search.many_merge import by_date, by_rank, by_score, facets_together, hosts_apart, translations_together
-from lycosa.search.many_side import Described, Differs, LocalSide, Side
+from lycosa.search.many_side import Described, Differs, LocalSide, Side, SideFailed
 from lycosa.search.many_source import Failed, ManySource
 from lycosa.search.peers import Peer
 from lycosa.search.query import ParsedQuery, parse_query
 from lycosa.search.replica import GenerationGone
 from lycosa.search.results import MOST_HITS, SearchRequest, SearchResults
+from lycosa.search.spelling import Spelling
 from lycosa.search.suggest import Suggestion, SuggestRequest
 from lycosa.search.syntax import BY_DATE
 
@@ -43,12 +46,22 @@ _GENERATIONS = 3  # times that a search begins anew because a side's index becam
 class Many:
     """Searches workspaces in this process, of which the first is ours, and peers. Shared by threads. Close it.
 
-    `timeout_s` is what all questions of one search to peers may take together; `hops` how far they are handed on: 0 is to nobody, 1 to the
-    peers, 2 to theirs.
+    `whole` are sides that give whole answers alone (their `describe` raises Differs) and are asked in any case. `timeout_s` is what all
+    questions of one search to these and to peers may take together; `hops` how far they are handed on: 0 is to nobody, 1 to the peers, 2 to
+    theirs.
     """
 
-    def __init__(self, local: Sequence[LocalSide], peers: Sequence[Peer] = (), *, timeout_s: float = 2.0, hops: int = 1) -> None:
+    def __init__(
+        self,
+        local: Sequence[LocalSide],
+        peers: Sequence[Peer] = (),
+        *,
+        whole: Sequence[Side] = (),
+        timeout_s: float = 2.0,
+        hops: int = 1,
+    ) -> None:
         self._local = list(local)
+        self._whole = list(whole)
         self._peers = list(peers)
         self._timeout_s = timeout_s
         self._hops = hops
@@ -71,16 +84,18 @@ class Many:
         return self.own.searcher.holds(url)
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
-        """What somebody who types may want to type: of our workspace alone."""
-        self.own.describe(0)
-        return self.own.searcher.suggest(request)
+        """What somebody who types may want to type: of the workspaces in this process; peers would have to be asked at each letter."""
+        for side in self._local:
+            with suppress(SideFailed):
+                side.describe(0)  # it opens what is newest
+        return suggested([index for side in self._local if (index := side.searcher.index) is not None], request)
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Answer a query; whatever is typed and whoever is silent, never an exception of ours."""
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         asking = Asking(self._pool, self._timeout_s)
-        results = _searched(request, [*self._local, *(self._peers if hops else ())], asking, hops)
+        results = _searched(request, [*self._whole, *self._local, *(self._peers if hops else ())], asking, hops)
         notes = [Said("side_failed", "{reason}; what it has is missing here", reason=reason) for reason in asking.failed.values()]
         took = (time.perf_counter() - started) * 1000
         return replace(results, took_ms=took, notes=[*results.notes, *notes])
@@ -110,8 +125,8 @@ def _searched(request: SearchRequest, sides: Sequence[Side], asking: Asking, hop
         return _together(request, parsed, {number: numbered[number] for number in described}, described, asking)
     first = replace(request, offset=0, count=min(MOST_HITS, max(JOINED, request.offset + request.count)))
     finish = asking.begin(apart, lambda side, left: side.search(first, hops - 1, left))
-    ours = _together(first, parsed, {number: numbered[number] for number in described}, described, asking)
-    return _joined(request, parsed, ours, _whole(numbered, asking, *finish()))
+    ours = [_together(first, parsed, {number: numbered[number] for number in described}, described, asking)] if described else []
+    return _joined(request, parsed, ours + _whole(numbered, asking, *finish()))
 
 
 def _together(
@@ -131,12 +146,15 @@ def _together(
                     asking.fail(left.pop(number), error)
 
 
-def _joined(request: SearchRequest, parsed: ParsedQuery, ours: SearchResults, others: Sequence[SearchResults]) -> SearchResults:
-    answers = [ours, *others]
+def _joined(request: SearchRequest, parsed: ParsedQuery, answers: Sequence[SearchResults]) -> SearchResults:
+    """Whole answers as one. What else they say is the first one's; that is ours, if there is one."""
+    if not answers:
+        return SearchResults(request.text, 0, [], 0.0, request.offset, 0, list(parsed.notes))
     dated = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
     hits = by_date(answers) if dated else by_rank(answers)
     return replace(
-        ours,
+        answers[0],
+        did_you_mean=next((each.did_you_mean for each in answers if each.did_you_mean is not None), None),
         total=sum(each.total for each in answers),
         generation=sum(each.generation for each in answers),
         hits=hits[request.offset : request.offset + request.count],
@@ -164,7 +182,14 @@ def _across(request: SearchRequest, sides: Mapping[int, Side], asking: Asking, h
         list(notes),
         facets=facets_together(answers),
         translations=translations_together(answers),
+        did_you_mean=_meant(answers),
     )
+
+
+def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
+    """Another spelling that one of them says, if it finds more than those find that say none."""
+    best = max((each.did_you_mean for each in answers if each.did_you_mean is not None), key=lambda other: other.total, default=None)
+    return best if best is not None and all(each.did_you_mean or each.total < best.total for each in answers) else None
 
 
 def _whole(

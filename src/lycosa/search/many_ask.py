@@ -49,7 +49,7 @@ class Asking:
                 try:
                     answers[number] = future.result(timeout=self.left_s() + _SLACK_S)
                 except FutureTimeout:
-                    errors[number] = SideFailed(f"{sides[number].name} did not answer within {self._timeout_s:g} s")
+                    errors[number] = SideFailed(f"{sides[number].name or 'this index'} did not answer within {self._timeout_s:g} s")
                 except WorkError as error:
                     errors[number] = error
             return answers, errors

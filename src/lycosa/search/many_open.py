@@ -9,22 +9,29 @@ from lycosa.core.errors import UsageError
 from lycosa.search.across import Vectors
 from lycosa.search.engine import Searcher
 from lycosa.search.many import Many
-from lycosa.search.many_side import LocalSide
+from lycosa.search.many_side import LocalSide, Side
 from lycosa.search.peers import Peer
 
 
 def open_many(
-    roots: Sequence[str], peers: Sequence[str], config: Config, *, own_name: str | None = None, vectors: Vectors | None = None
+    roots: Sequence[str],
+    peers: Sequence[str],
+    config: Config,
+    *,
+    own_name: str | None = None,
+    vectors: Vectors | None = None,
+    whole: Sequence[Side] = (),
 ) -> Many:
     """The workspaces, of which the first is ours, those of the configuration, and all peers; each once. There may be peers alone.
 
-    Hits say the places as they are written here; those of our workspace `own_name`, if it is given. `vectors`: of our workspace.
+    Hits say the places as they are written here; those of our workspace `own_name`, if it is given. `vectors`: of our workspace. `whole`:
+    see `Many`; our workspace may be one of these, and is not among `roots` then.
 
     Raises:
         UsageError: one of them is no place, or no address. WorkspaceError: there is no workspace, or its index is damaged.
     """
     places = list(dict.fromkeys([*roots, *config.search.workspaces]))
-    if not places and not (peers or config.search.peers):
+    if not places and not whole and not (peers or config.search.peers):
         raise UsageError("there is nothing to search: name a workspace with -w DIR, or another Lycosa with --peer URL")
     names = [place if own_name is None or number else own_name for number, place in enumerate(places)]
     sides = [
@@ -33,4 +40,4 @@ def open_many(
     ]
     addresses = dict.fromkeys(address.rstrip("/") for address in [*peers, *config.search.peers])
     others = [Peer(address, config.fetch) for address in addresses]
-    return Many(sides, others, timeout_s=config.search.peer_timeout / 1000, hops=config.search.hops)
+    return Many(sides, others, whole=whole, timeout_s=config.search.peer_timeout / 1000, hops=config.search.hops)

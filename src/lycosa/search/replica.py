@@ -20,6 +20,7 @@ from lycosa.index.shards import Shard
 from lycosa.index.suggest_file import Phrase
 from lycosa.search.opened import Address, Found, OpenIndex, Question
 from lycosa.search.ordering import Ranked
+from lycosa.search.query import parse_query
 from lycosa.search.results import Hit
 from lycosa.search.similar import Likeness
 from lycosa.search.spelling import Heard, Wanted
@@ -119,6 +120,11 @@ class Replica:
         newest = self._newest()
         found = [] if newest is None else phrases_of(newest.suggest_files, start, count, language, words)
         return [phrase for each in found for phrase in each]
+
+    def matching(self, text: str, language: str) -> int:
+        """How many of its pages hold all words of a query; in a language, or (with "") in any."""
+        newest = self._newest()
+        return 0 if newest is None else newest.count(parse_query(text), language)
 
     def process(self) -> int:
         """Where it runs: the number of its process."""

@@ -47,8 +47,8 @@ def phrases_of(files: Sequence[SuggestFile], start: str, count: int, language: s
     return [file.begin_with(start, count, language, words) for file in files]
 
 
-def suggestions(request: SuggestRequest, ask: Ask, matches: Callable[[str, str], int] | None = None) -> list[Suggestion]:
-    """The best first. `matches` says how many pages a query finds in a language; without it the last word is not carried on alone."""
+def suggestions(request: SuggestRequest, ask: Ask, matches: Callable[[str, str], int]) -> list[Suggestion]:
+    """The best first. `matches` says how many pages a query finds in a language."""
     count = max(0, min(request.count, MOST_SUGGESTIONS))
     typed = request.text[:LONGEST_TYPED]
     start = folded(typed)
@@ -56,7 +56,7 @@ def suggestions(request: SuggestRequest, ask: Ask, matches: Callable[[str, str],
         return []
     found = _merged(ask(start, count * _MORE, request.language, False))[:count]
     head, _, last = typed.rstrip().rpartition(" ")
-    if len(found) >= count or not head.strip() or not folded(last) or typed[-1].isspace() or matches is None:
+    if len(found) >= count or not head.strip() or not folded(last) or typed[-1].isspace():
         return found
     for word in _merged(ask(folded(last), _TRIED, request.language, True))[:_TRIED]:
         text = f"{head} {word.text}"

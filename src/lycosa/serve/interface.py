@@ -51,7 +51,7 @@ class Interface:
         return Markup(text)
 
     def said(self, text: str) -> Markup:
-        """A sentence of ours in this language; its values, and what is no `Said` and thus English, stand apart from the text around them."""
+        """A sentence of ours in this language. Its values, and what is no `Said` and thus English, stand apart from the text around."""
         if not isinstance(text, Said):
             return Markup('<bdi lang="en" dir="ltr">{}</bdi>').format(text)
         return self.html(text.message, **{name: self._value(value) for name, value in text.values.items()})

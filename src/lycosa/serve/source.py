@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import Protocol
 
+from lycosa.index.shards import by_count
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
 from lycosa.search.federation import Federation
+from lycosa.search.many import Many
 from lycosa.search.many_side import LocalSide
 from lycosa.search.suggest import Suggestion, SuggestRequest
 
@@ -58,6 +61,23 @@ class ShardSource:
     def own(self) -> None:
         """See `Source`."""
         return
+
+
+class ShardsAndOthers(ShardSource):
+    """The same, with other workspaces and peers: `many` asks all of them."""
+
+    def __init__(self, federation: Federation, many: Many) -> None:
+        super().__init__(federation)
+        self._many = many
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        return self._many.search(request)
+
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about, of the shards and the workspaces in this process."""
+        found = Counter(super().languages())
+        found.update(self._many.languages())
+        return by_count(found)
 
 
 class SearchSource:
