@@ -223,9 +223,17 @@ def _reads_as_hz(payload: bytes) -> bool:
 def _decodes(payload: bytes, encoding: str) -> bool:
     try:
         codecs.getincrementaldecoder(codec_of(encoding))().decode(payload)
-    except UnicodeDecodeError:
+    except UnicodeError:  # not UnicodeDecodeError alone: "pending buffer overflow", see `decoded`
         return False
     return True
+
+
+def decoded(data: bytes, codec: str) -> str:
+    """What does not decode is replaced, but for a character that is cut at the end: bodies are cut at a size."""
+    try:
+        return codecs.getincrementaldecoder(codec)("replace").decode(data)
+    except UnicodeError:  # what is cut at the end is more than Python's decoders of Chinese, Japanese and Korean keep
+        return data.decode(codec, "replace")
 
 
 def _sample(payload: bytes) -> bytes:
@@ -254,7 +262,7 @@ def _weights(everyday: str, rarest: float) -> dict[str, float]:
 
 def _score(candidate: _Candidate, sample: bytes) -> tuple[float, int]:
     """How well a sample reads in an encoding, at most 1; and how many of its characters are not ASCII."""
-    text = codecs.getincrementaldecoder(codec_of(candidate.encoding))("replace").decode(sample)  # a cut tail is no fault
+    text = decoded(sample, codec_of(candidate.encoding))  # a cut tail is no fault
     counts = Counter(text)
     weights = _weights(candidate.everyday, 1.0 if candidate.latin else _RAREST)
     sign = _ASIAN_SIGN if candidate in _ASIAN else _SIGN

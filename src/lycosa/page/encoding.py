@@ -7,12 +7,11 @@ makes of them. No bytes raise.
 
 from __future__ import annotations
 
-import codecs
 import functools
 import re
 from typing import NamedTuple
 
-from lycosa.page.detect import detect, reads_better
+from lycosa.page.detect import decoded, detect, reads_better
 from lycosa.page.labels import MULTI_BYTE, REPLACEMENT, USER_DEFINED, UTF_8, codec_of, encoding_of, further_of
 from lycosa.page.media import HEADER_LENGTH, looks_like_utf_16
 
@@ -129,12 +128,7 @@ def _declared_by_meta(attributes: bytes) -> str:
 def _as_utf_8(data: bytes, *faults: str) -> Decoded:
     if _is_utf_8(data):
         return Decoded(data, UTF_8, faults)
-    return Decoded(_decoded(data, UTF_8).encode(), UTF_8, (*faults, FAULT_BYTES))
-
-
-def _decoded(data: bytes, codec: str) -> str:
-    """What does not decode is replaced, but for a character that is cut at the end: bodies are cut at a size."""
-    return codecs.getincrementaldecoder(codec)("replace").decode(data)
+    return Decoded(decoded(data, UTF_8).encode(), UTF_8, (*faults, FAULT_BYTES))
 
 
 def _is_utf_8(data: bytes) -> bool:
@@ -148,7 +142,7 @@ def _is_utf_8(data: bytes) -> bool:
 def _transcoded(payload: bytes, encoding: str, *faults: str) -> Decoded:
     if encoding == USER_DEFINED:
         return Decoded(payload.decode("latin-1").translate(_USER_DEFINED_TABLE).encode(), encoding, faults)
-    text = _decoded(payload, codec_of(encoding))
+    text = decoded(payload, codec_of(encoding))
     if "\ufffd" in text:
         faults = (*faults, FAULT_BYTES)
     return Decoded(text.encode("utf-8", "replace"), encoding, faults)
@@ -186,7 +180,7 @@ def _looks_wide(payload: bytes) -> str:
 
 def _mostly_utf_8(payload: bytes) -> bool:
     """Valid UTF-8, or UTF-8 with a few broken bytes (a cut sequence, a pasted Latin-1 word)."""
-    text = _decoded(payload, UTF_8)
+    text = decoded(payload, UTF_8)
     return text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text)
 
 
