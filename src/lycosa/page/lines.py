@@ -22,7 +22,9 @@ def flush(lines: list[str], blocks: list[FoundBlock], pieces: list[str], link_si
                 lines.append(part)
         size = sum(map(len, lines[first:]))
     else:
-        text = fold(text)
+        text = text.strip()
+        if "  " in text or not text.isprintable():  # asked here: most lines need no folding, and a call costs as much as both questions
+            text = fold(text)
         size = len(text)
         if size:
             lines.append(text)
