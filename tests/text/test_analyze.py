@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lycosa.text.analyze import SEGMENTED, analyzer_for, native_analyzers
 from lycosa.text.fold import LONGEST_TERM_BYTES, pieces, plain, with_names, without_accents
-from lycosa.text.segmented import _HANGUL, _PLAIN_CJK
+from lycosa.text.segmented import _HANGUL, _PLAIN_CJK, PartsAnalyzer, SegmentedAnalyzer
 from tests.text.data import declaration, declaration_languages, sib200
 
 LANGUAGES = ["en", "de", "fr", "ru", "zh", "ja", "ko", "th", "bo", "ar", "fa", "hi", "vi", "tr", "id", ""]
@@ -157,6 +157,24 @@ def test_a_word_met_before_gives_the_same_terms(language: str, monkeypatch: pyte
     monkeypatch.setattr("lycosa.text.segmented.MEMO_CHUNKS", 0)
     monkeypatch.setattr("lycosa.text.segmented.MEMO_WORDS", 0)
     assert [analyzer.joined(text) for text in texts] == first
+
+
+_SIGNS = "_.-'’:·;#+ \n№²½①㌔ŀﬁ™，。、：「」・々〆〜゛゜\u200d\u200b\u0301\u3099\ufe0f👩🇩→"
+_SCRIPTS = ("aZ019éüßıİŉ", "αΣς", "Дёй", "한국어는", "中文安装說書", "のカタカナーｱﾞ", "ไทย", "كتابةٱ٣۴ـً", "हिन्दी", "𠀀㐀豈", "שלום")
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "ko", "tr", "ar", "hi", "th", "", "el"])
+@given(st.lists(st.sampled_from(_SCRIPTS), max_size=3).flatmap(lambda some: st.text("".join([*some, _SIGNS]), max_size=60)))
+@settings(max_examples=100)
+def test_without_icu_the_terms_are_those_with_it(language: str, text: str) -> None:
+    """The short ways that usual words go give what the long one gives."""
+    analyzer = analyzer_for(language)
+    assert isinstance(analyzer, SegmentedAnalyzer)
+    terms = analyzer.terms(text)
+    if isinstance(analyzer, PartsAnalyzer):
+        assert terms == PartsAnalyzer.joined(analyzer, text).split()
+    else:
+        assert terms == list(analyzer._words(analyzer.prepare(text)))
 
 
 @pytest.mark.parametrize("pattern", [_HANGUL, _PLAIN_CJK])

@@ -23,13 +23,13 @@ from lycosa.text import burmese, fold, han, korean, lao, letters
 from lycosa.text.segmented import (
     SEGMENTED,
     AccentAnalyzer,
+    CharacterAnalyzer,
     DictionaryAnalyzer,
     PartsAnalyzer,
     SegmentedAnalyzer,
     SyllableAnalyzer,
     SyllablePairAnalyzer,
     Unit,
-    characters_of,
     clean,
     same,
 )
@@ -151,9 +151,9 @@ def analyzer_for(language: str) -> Analyzer:
     language = language if language.isascii() and language.isalpha() and len(language) <= 3 else GENERIC
     version = f"{ANALYSIS_VERSION}/ICU {icu4py.icu_version}/Snowball {Stemmer.version()}"
     if language == "zh":
-        return PartsAnalyzer(language, characters_of, name="characters", version=version, prepare=han.simplified, in_place=True)
+        return CharacterAnalyzer(language, name="characters", version=version, prepare=han.simplified)
     if language == "ja":
-        return PartsAnalyzer(language, characters_of, name="characters", version=version)
+        return CharacterAnalyzer(language, name="characters", version=version)
     if language == "my":
         return PartsAnalyzer(language, burmese.syllables, name="syllables", version=version, prepare=burmese.prepared)
     if language == "lo":
