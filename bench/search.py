@@ -204,8 +204,8 @@ def analysis_ms(samples: list[Sample]) -> dict[str, float]:
 
 
 def shares(root: str) -> tuple[int, dict[str, float]]:
-    """Bytes of the pages' text (UTF-8), and what each kind of tantivy's files takes of them: `store` (texts for snippets), `pos`
-    (positions), `idx` (postings), `term` and so on."""
+    """Bytes of the pages' text (UTF-8), and what each kind of the index's files takes of them: `texts` (for snippets), `pos` (positions),
+    `idx` (postings), `term`, `suggestions` and so on."""
     workspace = Workspace.open(root)
     text = 0
     for file in workspace.state().files["pages"]:
@@ -213,7 +213,8 @@ def shares(root: str) -> tuple[int, dict[str, float]]:
     generation = newest(workspace.storage)
     sizes: dict[str, int] = {}
     for path in generation.path.iterdir() if generation is not None else ():
-        sizes[path.suffix[1:]] = sizes.get(path.suffix[1:], 0) + path.stat().st_size
+        kind = path.suffix[1:] or path.name.partition("-")[0]
+        sizes[kind] = sizes.get(kind, 0) + path.stat().st_size
     return text, {kind: size / max(1, text) for kind, size in sorted(sizes.items(), key=lambda item: -item[1])}
 
 
