@@ -66,7 +66,7 @@ def test_a_disk_that_fails_at_any_call_loses_nothing(young: str, tmp_path: Path,
 # A file that may not grow beyond so many bytes fails as on a full disk, whoever writes it: tables and index are not written by Python.
 SCRIPT = """
     import resource, signal, sys
-    from lycosa.core.errors import LycosaError
+    from lycosa.store.workspace import Workspace
         from tests.trust.faults import Fault, Faults
     from tests.trust.scenario import live, new_life
 

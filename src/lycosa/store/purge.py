@@ -234,7 +234,11 @@ def _purge_orphans(workspace: Workspace, state: LogState, report: PurgeReport) -
             try:
                 cut = plan_cut(workspace.path(path), state.excluded)
             except ArchiveError as error:
-                report.pending.append((path, f"it cannot be read: {error}"))
+                if numbers[0] in state.claims and state.claims[numbers[0]].partitions <= state.orphans_used.get(path, set()):
+                    storage.remove(path)  # a power cut damaged it; what could be read of it was taken up
+                    storage.sync_folder(f"{DATA}/{name}")
+                    continue
+                report.pending.append((path, f"it cannot be read: {error}; the next crawl takes up what can be: purge again after it"))
                 continue
             if not cut.removed:
                 continue

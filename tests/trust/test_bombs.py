@@ -1,0 +1,153 @@
+"""Small answers that become large, and roads without end: a crawl of them ends, with an outcome for each, in bounded memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import brotli
+import pytest
+import zstandard
+
+from tests.crawl.conftest import page
+from tests.page.made import docx, pdf
+from tests.servers.nginx import Nginx, Server, nginx
+
+pytestmark = pytest.mark.prove  # each kind has a quick test where it is read: tests/fetch/test_decode.py, tests/page/test_hostile.py, …
+
+MIB = 2**20
+MOST_MIB = 1_000
+"""Of the crawl's process at its highest: a page may have 10 MiB of markup (some 370 MiB while it is read), beside it a crawl takes 200."""
+
+HOSTS = 3  # that send a caller round
+
+
+@dataclass
+class Outcome:
+    """What became of each path, and how much memory the crawl held at most."""
+
+    rows: dict[str, dict[str, object]]
+    asked: Counter[str]
+    peak_mib: float
+    ended: str
+
+
+def coded(name: str, data: bytes) -> bytes:
+    match name:
+        case "gzip":
+            return gzip.compress(data)
+        case "br":
+            packed: bytes = brotli.compress(data, quality=5)
+            return packed
+        case _:
+            return zstandard.compress(data)
+
+
+def flate_bomb(size: int) -> bytes:
+    """A PDF of one page whose content is `size` bytes of white space, packed twice."""
+    stream = zlib.compress(zlib.compress(b" " * size, 9), 9)
+    return (
+        b"%%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+        b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>endobj\n"
+        b"4 0 obj<</Filter[/FlateDecode/FlateDecode]/Length %d>>stream\n"
+        % len(stream)
+        + stream
+        + b"\nendstream endobj\ntrailer<</Root 1 0 R>>\n"
+    )
+
+
+def lay(root: Path) -> list[str]:
+    """Bombs as files; their paths."""
+    links = b"".join(b"<a href=/x/%d>" % number for number in range(700_000))
+    laughs = b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a0 "ha">%s]><rss><channel><title>&a30;</title></channel></rss>' % b"".join(
+        b'<!ENTITY a%d "&a%d;&a%d;">' % (number, number - 1, number - 1) for number in range(1, 31)
+    )
+    quadratic = b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "%s">]><rss><channel><title>%s</title></channel></rss>' % (
+        b"a" * 50_000,
+        b"&a;" * 50_000,
+    )
+    files = {
+        **{f"zeros.{name}": coded(name, b"<p>zeros" + bytes(60 * MIB)) for name in ("gzip", "br", "zstd")},
+        "links.gzip": coded("gzip", b"<title>links</title>" + links),
+        "deep.gzip": coded("gzip", b"<title>deep</title>" + b"<div>" * 2_000_000),
+        "table.gzip": coded("gzip", b"<title>table</title>" + b"<table><tr><td>" * 500_000),
+        "laughs.xml": laughs,
+        "quadratic.xml": quadratic,
+        "flate.pdf": flate_bomb(100 * MIB),
+        "zip.docx": docx(more={"word/footnotes.xml": b"<w:p><w:r><w:t>" + b"word " * (12 * MIB) + b"</w:t></w:r></w:p>"}),
+        "laughs.docx": docx(more={"word/document.xml": laughs.replace(b"rss>", b"document>")}),
+        "good.pdf": pdf(b"They hunt at night."),
+        "good.html": page(text="nothing to see").encode(),
+    }
+    for name, data in files.items():
+        (root / name).write_bytes(data)
+    return [f"/{name}" for name in files]
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nginx, list[str]]]:
+    roots = [tmp_path_factory.mktemp(f"host-{number}") for number in range(1, HOSTS + 1)]
+    paths = lay(roots[0])
+    around = [f"http://127.0.3.{number}:$server_port" for number in (2, 3, 1)]
+    round_trip = [f"location /round {{ return 302 {target}$uri-and-on; }}" for target in around]
+    as_html = "types { } default_type text/html; add_header Content-Encoding"
+    codings = " ".join(f"location ~ \\.{name}$ {{ {as_html} {name}; }}" for name in ("gzip", "br", "zstd"))
+    (roots[0] / "index.html").write_text(page(*paths, "/round"))
+    for root in roots[1:]:
+        (root / "index.html").write_text(page(text="a host"))
+    extra = [f"{round_trip[0]} {codings}", *round_trip[1:]]
+    servers = [Server(f"127.0.3.{place + 1}", root, "index.html", False, extra[place]) for place, root in enumerate(roots)]
+    with nginx(servers) as server:
+        yield server, paths
+
+
+@pytest.fixture(scope="module")
+def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """One crawl of all of them, in a process of its own."""
+    server, _ = web
+    workspace = tmp_path_factory.mktemp("bombs") / "w"
+    lycosa = str(Path(sys.executable).parent / "lycosa")
+    settings = ("collection.courtesy_factor=0", "crawl.document_timeout=5s", "crawl.patience=2s", "collection.deny=/x/")
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    seeds = [f"http://127.0.3.{number}:{server.port}/" for number in range(1, HOSTS + 1)]
+    command = [lycosa, "-w", str(workspace), *overrides, "crawl", *seeds, "--delay", "1ms", "--json", "--quiet"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        summary = json.loads(process.stdout.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    asked = subprocess.run(
+        [lycosa, "-w", str(workspace), "sql", "SELECT url, http_status, error FROM visits WHERE kind = 'page'", "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = {"/" + str(row["url"]).split("/", 3)[3]: row for row in json.loads(asked.stdout)}
+    return Outcome(rows, Counter(request.uri for request in server.requests()), usage.ru_maxrss / 1024, summary["ended"])
+
+
+def test_the_crawl_ends_and_each_bomb_has_its_outcome(outcome: Outcome, web: tuple[Nginx, list[str]]) -> None:
+    assert outcome.ended == "finished"
+    for path in web[1]:
+        assert outcome.rows[path]["http_status"] == 200, path
+        assert outcome.asked[path] == 1, path
+
+
+def test_memory_stays_bounded(outcome: Outcome) -> None:
+    print(f"{outcome.peak_mib:.0f} MiB at the highest")
+    assert outcome.peak_mib < MOST_MIB
+
+
+def test_redirects_round_the_hosts_end_where_the_setting_says(outcome: Outcome) -> None:
+    hops = [path for path in outcome.asked if path.startswith("/round")]
+    assert len(hops) == 1 + 10  # fetch.max_redirects
