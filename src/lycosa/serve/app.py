@@ -16,6 +16,7 @@ from lycosa.app.hunts import begin_hunt
 from lycosa.app.terms import workspace_terms
 from lycosa.app.tokens import Tokens
 from lycosa.core.errors import LycosaError, UsageError
+from lycosa.core.said import Said
 from lycosa.core.serving import ServeSettings
 from lycosa.core.version import VERSION
 from lycosa.serve.access import Access
@@ -156,7 +157,7 @@ def _handle_errors(app: FastAPI, frame: Frame) -> None:
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
         # Starlette answers this one outside the middleware and raises the error again for the log.
-        response = respond(request, 500, message("Something went wrong here"), "The server's log says what.")
+        response = respond(request, 500, message("Something went wrong here"), Said("our_fault", "The server's log says what."))
         response.headers.update(SECURITY_HEADERS)
         return response
 
