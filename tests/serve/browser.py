@@ -18,6 +18,7 @@ from typing import Any
 from tests.servers.system import require_program
 
 LIMIT_S = 60.0
+_PRESSES, _HEARD_S = 3, 5.0
 FLAGS = (
     "--headless",
     "--disable-gpu",
@@ -61,6 +62,7 @@ class Browser:
         self._buffer = b""
         self._numbers = itertools.count(1)
         self._loads = 0
+        self._documents = 0  # that were asked for
         self._session = ""
         self.asked: list[str] = []
         self.errors: list[str] = []
@@ -117,9 +119,16 @@ class Browser:
             self._call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
     def follow(self, find: str) -> None:
-        """Press what leads to another page, and wait until that has loaded."""
-        before = self._loads
-        self.click(find)
+        """Press what leads to another page, and wait until that has loaded. Where nobody heard it, it is pressed again: for a moment
+        after a page has come, a frame that is another process may take what falls where one was before."""
+        before, asked = self._loads, self._documents
+        for _ in range(_PRESSES):
+            self.click(find)
+            until = time.monotonic() + _HEARD_S
+            while self._documents == asked and self._comes(until):
+                pass
+            if self._documents > asked:
+                break
         self._wait_for_load(before)
 
     def take(self, find: str, folder: Path) -> Path:
@@ -174,6 +183,13 @@ class Browser:
         while self._loads == before:
             self._read(deadline)
 
+    def _comes(self, until: float) -> bool:
+        """Take the next message if it comes by then."""
+        if b"\0" not in self._buffer and not select.select([self._events], [], [], max(0.0, until - time.monotonic()))[0]:
+            return False
+        self._read(time.monotonic() + LIMIT_S)
+        return True
+
     def _call(self, method: str, **parameters: object) -> dict[str, Any]:
         answer = self._send(method, parameters)
         assert "error" not in answer, answer
@@ -210,7 +226,9 @@ class Browser:
                 self._loads += 1
             case "Network.requestWillBeSent":
                 self.asked.append(message["params"]["request"]["url"])
-                if message["params"].get("type") == "Font":
+                kind = message["params"].get("type")
+                self._documents += kind == "Document"
+                if kind == "Font":
                     self.fonts.append(message["params"]["request"]["url"])
             case "Log.entryAdded" if message["params"]["entry"]["level"] == "error":
                 self.errors.append(message["params"]["entry"]["text"])

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tests.serve.browser import Browser
 
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "screenshots"
-"""Where a picture of every page that the walks see is kept, by walk, way and number; git ignores it."""
+"""Where a picture of every kind of page that a walk sees is kept, by walk, way and number, and of where one failed; git ignores it."""
 
 MOST_SHIFT = 0.001
 """Of the window, by how much things may move that nobody touched."""
@@ -35,11 +35,16 @@ class Way:
         return f"{'scripts' if self.scripts else 'no-scripts'}-{'phone' if self.phone else 'desk'}"
 
     @property
-    def width(self) -> int:
-        return 390 if self.phone else 1280
+    def window(self) -> tuple[int, int]:
+        """Width and height in CSS pixels."""
+        return (390, 844) if self.phone else (1280, 900)
 
 
-WAYS = [Way(scripts, phone) for scripts in (True, False) for phone in (False, True)]
+SCRIPTS_ON_A_PHONE = Way(True, True)
+WAYS = [Way(True, False), Way(False, True)]
+"""Those of every run: scripts at a desk, none on a phone."""
+OTHER_WAYS = [SCRIPTS_ON_A_PHONE, Way(False, False)]
+"""Those of `make prove`."""
 
 
 class Person:
@@ -51,6 +56,7 @@ class Person:
         self.address = address.rstrip("/")
         self._walk = walk
         self._seen = 0
+        self._kinds: set[str] = set()
 
     def go(self, path: str, *, refused: int = 0) -> None:
         """Type an address of ours. `refused`: the status that the answer has, of which the browser complains."""
@@ -133,16 +139,20 @@ class Person:
         return here
 
     def look(self, *, refused: int = 0) -> None:
-        """What holds of every page: it fits the window, nothing complains, nothing comes from elsewhere, nothing moves by itself."""
+        """What holds of every page: it fits the window, nothing complains, nothing comes from elsewhere, nothing moves by itself (which
+        is looked for where a kind of page is first seen)."""
         browser = self.browser
         self._seen += 1
-        self.keep(f"{self._seen:02d}")  # a frame is drawn for it, so that whatever moves has moved
+        kind: str = browser.evaluate("location.pathname + [...new URLSearchParams(location.search).keys()].sort()")
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            self.keep(f"{self._seen:02d}")  # a frame is drawn for it, so that whatever moves has moved
+            assert sum(browser.shifts) <= MOST_SHIFT, f"things move at {self.place}"
         wide, room = browser.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-        assert wide <= room == self.way.width, f"{self.place} is {wide} wide"
+        assert wide <= room == self.way.window[0], f"{self.place} is {wide} wide"
         assert [each for each in browser.errors if not (refused and f"status of {refused}" in each)] == [], f"at {self.place}"
         assert browser.fonts == []
         assert {urlsplit(url).netloc for url in browser.asked if not url.startswith("data:")} <= {urlsplit(self.address).netloc}
-        assert sum(browser.shifts) <= MOST_SHIFT, f"things move at {self.place}"
         self.clear()
 
     def keep(self, name: str) -> None:
@@ -166,7 +176,7 @@ def person(browser: Browser, address: str, way: Way, walk: str) -> Iterator[Pers
     """Somebody who comes for the first time. Where the walk fails, a picture and the page are kept beside the others."""
     browser.open("about:blank")
     browser.scripts(allowed=way.scripts)
-    browser.look(way.width, 844 if way.phone else 900)
+    browser.look(*way.window)
     browser.forget(re.sub(r"/$", "", address))
     found = Person(browser, address, way, walk)
     found.clear()

@@ -16,7 +16,7 @@ from lycosa.store.workspace import Workspace
 from tests.search.test_versions import Taken, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
-from tests.serve.person import WAYS, Person, Way, person
+from tests.serve.person import OTHER_WAYS, SCRIPTS_ON_A_PHONE, WAYS, Person, Way, person
 
 ENTRIES = (".//item/title", ".//{http://www.w3.org/2005/Atom}entry/{http://www.w3.org/2005/Atom}title")
 TITLES = ".results > li h2"
@@ -41,7 +41,7 @@ def address(workspace: str, home: str, tmp_path_factory: pytest.TempPathFactory)
         yield served
 
 
-@pytest.fixture(params=WAYS, ids=str)
+@pytest.fixture(params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str)
 def way(request: pytest.FixtureRequest) -> Way:
     found: Way = request.param
     return found
@@ -74,6 +74,14 @@ def test_searching(chromium: Browser, address: str, way: Way) -> None:
         else:
             assert reader.value("document.querySelectorAll('.results button').length") == 0, "nothing that does nothing"
         advanced(reader)
+
+
+def test_what_scripts_add_to_a_search_on_a_phone(chromium: Browser, address: str) -> None:
+    with person(chromium, address, SCRIPTS_ON_A_PHONE, "search") as reader:
+        reader.go("/")
+        suggestions(reader)
+        keys(reader)
+        sites_of_ones_own(reader)
 
 
 def suggestions(reader: Person) -> None:
@@ -282,12 +290,12 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.browser.until("document.querySelector('img.map').naturalWidth > 100")
         reports = reader.texts(".chips a")
         assert [each for each in reports if each.startswith("Broken links")] == ["Broken links 1"]
-        for report in reports if way == WAYS[-1] else ["Broken links 1", "All pages 18"]:
+        for report in reports if way in OTHER_WAYS else ["Broken links 1", "All pages 18"]:
             reader.follow(report, ".chips")
             if report == "Broken links 1":
                 assert "drawings-1998.html" in reader.texts("tbody tr")[0]
             if report == "Changes":
-                break
+                break  # a page of its own
         reader.go(f"/site/changes?name={host}")
         reader.fill("Days back", "30")
         reader.press("Show")
