@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.collection_facts import holdings
+from lycosa.app.collection_facts import collection_facts, holdings
+from lycosa.app.configuring import read_config
 from lycosa.app.pausing import paused
 from lycosa.app.status import workspace_status
 from lycosa.app.tokens import Tokens
@@ -16,6 +17,7 @@ from lycosa.serve.app import create_app
 from lycosa.store.live import LiveTables
 from lycosa.store.storage import open_storage
 from lycosa.store.workspace import Workspace
+from tests.index.corpus import Corpus, page
 from tests.serve.client import Client
 from tests.serve.pages import Document
 from tests.serve.test_crawl_pages import FORM, come_in
@@ -96,6 +98,15 @@ def test_a_collection_that_waits_to_be_crawled_and_one_that_was_configured_anew(
     assert anew["settings"]["depth"] is None, "in force is what the last crawl had"
     assert anew["pending"] == ["depth", "delay", "courtesy_factor"]
     assert "depth, delay, courtesy_factor" in writer.get("/crawl/collection/default").text
+
+
+def test_pages_of_a_collection_that_nobody_configured_are_shown(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus.commit([("http://h.test/", page("A spider."))])
+    facts = collection_facts(corpus.root, read_config(corpus.root), "default")
+    assert facts is not None
+    assert (facts.pages, facts.configured, facts.changed, facts.pending) == (1, False, [], [])
+    assert collection_facts(corpus.root, read_config(corpus.root), "other") is None
 
 
 def test_pausing_leads_back_to_the_page(writer: Client, copy: str) -> None:

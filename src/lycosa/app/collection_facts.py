@@ -81,8 +81,6 @@ def collection_facts(root: str, config: Config, name: str, most: int = 50, clock
     state = workspace.state()
     configured = next((each for each in config.collection if each.name == name), None)
     last = state.settings.get(name)
-    if configured is None and last is None:
-        return None
     collection = known_collection(last, 0).collection if last is not None else configured or Collection()
     tables = LiveTables(workspace, state)
     now_ms = (clock or SystemClock()).now_ms()
@@ -119,6 +117,8 @@ def collection_facts(root: str, config: Config, name: str, most: int = 50, clock
         ]
     )
     pages_held, newest = held.row(0)
+    if configured is None and last is None and not (pages_held or states.height):
+        return None
     fetches, transferred, first_fetch, last_fetch = fetched.row(0)
     settings = _told(collection)
     written = settings if configured is None else _told(configured)

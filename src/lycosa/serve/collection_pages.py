@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from lycosa.app.collection_facts import CollectionFacts, collection_facts
-from lycosa.app.collections import list_collections
+from lycosa.app.collections import Listed, list_collections
 from lycosa.app.configuring import read_config
 from lycosa.app.history import History, visits_over_time
 from lycosa.app.pausing import paused
@@ -26,7 +26,7 @@ from lycosa.store.storage import open_storage
 from lycosa.store.workspace import Workspace
 
 SEEDS_SHOWN = 20
-_FACTS_S, _HISTORY_S = 3.0, 60.0
+_FACTS_S, _LIST_S, _HISTORY_S = 3.0, 20.0, 60.0
 
 Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name.")]
 _WAITS = {"due": message("for their turn"), "host_rests": message("for their host's pause to be over")}
@@ -98,6 +98,7 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
     """The routes /crawl/collection/NAME, /api/v1/collections and /api/v1/collections/NAME."""
     router = APIRouter()
     facts = Kept[str, CollectionFacts | None](lambda name: collection_facts(root, read_config(root), name), _FACTS_S)
+    lines = Kept[str, list[Listed]](lambda _: list_collections(Workspace.open(root), read_config(root)), _LIST_S)
     history = Kept[str, History](lambda name: visits_over_time(root, collection=name), _HISTORY_S)
 
     def known(name: str) -> CollectionFacts:
@@ -135,8 +136,7 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
     def collections() -> list[CollectionLine]:
         """The collections that are configured or hold something."""
         resting = paused(open_storage(root))
-        listed = list_collections(Workspace.open(root), read_config(root))
-        return [CollectionLine(**asdict(each), paused=each.name in resting) for each in listed]
+        return [CollectionLine(**asdict(each), paused=each.name in resting) for each in lines.get("")]
 
     @router.get("/api/v1/collections/{name}", responses={**ERRORS, **NOT_FOUND}, tags=["crawl"])
     def collection(name: Name) -> CollectionAnswer:

@@ -54,8 +54,8 @@ class Library:
         self._holdings = Kept[str, Holdings](lambda name: holdings(root, name), _KEPT_S)
 
     def groups(self, by: By, *, sites: bool = False) -> Groups:
-        """The table by language, collection or type."""
-        return self._groups.get((by, sites))
+        """The table by language, collection or type; that by language has the sites in any case."""
+        return self._groups.get((by, sites or by == "language"))
 
     def hosts(self) -> HostTable:
         """How many hosts there are, were found on which day, and their software; the table itself has one line."""

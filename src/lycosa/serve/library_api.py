@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
@@ -180,7 +180,8 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
         sites: Annotated[bool, Query(description="List the hosts of each, too.")] = False,
     ) -> LibraryTable:
         """Pages, sites, sizes and days by language, collection or type."""
-        return LibraryTable.model_validate(asdict(library.groups(by, sites=sites)))
+        table = library.groups(by, sites=sites)
+        return LibraryTable.model_validate(asdict(table if sites else replace(table, sites=[])))
 
     @router.get("/hosts", responses=ERRORS)
     def hosts() -> HostStatistics:

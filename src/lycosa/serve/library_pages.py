@@ -53,7 +53,7 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
         held = library.days(language)
         if not held:
             raise HTTPException(404, "The library has nothing in this language")
-        sites = [site for site in library.groups("language", sites=True).sites if site.name == language]
+        sites = [site for site in library.groups("language").sites if site.name == language]
         return frame.page(
             request,
             "library_days.html",
