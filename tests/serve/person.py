@@ -143,10 +143,10 @@ class Person:
         is looked for where a kind of page is first seen)."""
         browser = self.browser
         self._seen += 1
-        kind: str = browser.evaluate("location.pathname + [...new URLSearchParams(location.search).keys()].sort()")
+        kind: str = browser.evaluate("location.pathname + ',' + [...new URLSearchParams(location.search).keys()].sort()")
         if kind not in self._kinds:
             self._kinds.add(kind)
-            self.keep(f"{self._seen:02d}")  # a frame is drawn for it, so that whatever moves has moved
+            self.keep(f"{self._seen:02d}{_name(kind)}")  # a frame is drawn for it, so that whatever moves has moved
             assert sum(browser.shifts) <= MOST_SHIFT, f"things move at {self.place}"
         wide, room = browser.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide <= room == self.way.window[0], f"{self.place} is {wide} wide"
@@ -169,6 +169,12 @@ class Person:
         fits = f"const said = {_WORDS}(each); return said === {json.dumps(words)} && each.checkVisibility()"
         selector = ", ".join(f"{within} {each}" for each in kind.split(", "))
         return f"[...document.querySelectorAll({json.dumps(selector)})].find(each => {{ {fits} }})"
+
+
+def _name(kind: str) -> str:
+    """A path of ours, for the name of a file; hunts have numbers of their own."""
+    parts = kind.partition("/")[2].partition(",")[0].split("/")
+    return "".join(f"-{part}" for part in parts if re.fullmatch(r"[a-z.]+", part))
 
 
 @contextmanager

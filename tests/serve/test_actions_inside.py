@@ -232,6 +232,7 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         some = len(someone.texts(TITLES))
         chromium.until(f"document.querySelectorAll('{TITLES}').length > {some}")
         assert (chromium.loads == loads) is way.scripts, "it grows where it stands, or the page comes again"
+        someone.keep("rising")
         someone.value("window.stop()")  # without scripts: not while one presses
         someone.clear()
         someone.press("Stop")
