@@ -75,6 +75,23 @@ def test_suggestions_are_those_of_all_workspaces(made: Halves, many: Many) -> No
     assert [found.text for found in many.suggest(SuggestRequest("spider w", 5))] == [found.text for found in one] != []
 
 
+def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_path: Path) -> None:
+    sides = []
+    for name, text in (("first", "A lighthouse by the sea."), ("second", "A spider in its web.")):
+        corpus = Corpus(str(tmp_path / name))
+        corpus.commit([(f"http://{name}{n}.test/", page(text, language="en")) for n in range(4)])
+        with Indexer(corpus.root, settings(1)) as indexer:
+            indexer.update()
+        sides.append(LocalSide(name, Searcher(corpus.root)))
+    both = Many(sides)
+    meant = both.search(SearchRequest("spidre")).did_you_mean
+    across = both.search(SearchRequest("spidre", across=Across(()))).did_you_mean
+    both.close()
+    assert meant is not None
+    assert (meant.query, meant.total) == ("spider", 4)
+    assert across == meant
+
+
 def test_two_workspaces_answer_as_one(made: Halves, many: Many) -> None:
     searcher, agreed, places = Searcher(made.whole), 0, 0
     for query in queries():

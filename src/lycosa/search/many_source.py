@@ -23,6 +23,7 @@ from lycosa.search.query import ParsedQuery
 from lycosa.search.results import Hit
 from lycosa.search.similar import Likeness
 from lycosa.search.spelling import Heard, Wanted
+from lycosa.search.spelling import together as all_heard
 from lycosa.search.statistics import ToldStatistics, together
 
 _Answer = TypeVar("_Answer")
@@ -124,9 +125,9 @@ class ManySource:
         return [replace(next(left[page.place[0]]), source=self._sides[page.place[0]].name) for page in found]
 
     def hear(self, wanted: Wanted) -> Heard:
-        """See `Source`: of the first workspace in this process."""
-        index = next((index for side in self._local() if (index := side.searcher.index) is not None), None)
-        return index.hear(wanted) if index is not None else Heard()
+        """See `Source`: of the workspaces in this process."""
+        heard = [index.hear(wanted) for side in self._local() if (index := side.searcher.index) is not None]
+        return all_heard(heard) if heard else Heard()
 
     def likeness(self, url: str) -> Likeness | None:
         """See `Source`: of a page that a workspace in this process has."""
