@@ -198,3 +198,11 @@ def test_encodings_never_raise_and_leave_ascii_alone(href: str, encoding: str) -
         assert found == LinkResolver(BASE).resolve(href)
     elif not isinstance(found, Refusal):
         assert normalise(found) == found
+
+
+def test_what_an_absolute_href_means_is_remembered_for_all_folders_but_by_encoding() -> None:
+    href = "http://other.example/search?q=é"
+    for _ in range(2):  # computed, then remembered
+        for folder in ("http://a.example/", "http://a.example/b/", "https://c.example/d/"):
+            assert LinkResolver(folder).resolve(href) == "http://other.example/search?q=%C3%A9"
+            assert LinkResolver(folder, "windows-1252").resolve(href) == "http://other.example/search?q=%E9"

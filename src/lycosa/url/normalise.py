@@ -117,7 +117,7 @@ _PLAIN_RELATIVE = re.compile(rf"[A-Za-z0-9\-_~](?:[A-Za-z0-9\-._~!$&()*+,;=@/]|{
 
 _MAX_HREF = 256  # characters; longer ones are rare and would let a hostile page fill the caches with text
 _MAX_RESULT = 512
-_MAX_ENTRIES = 16_384  # 5 MB with usual URLs, at most 30 MB
+_MAX_ENTRIES = 32_768  # 10 MB with usual URLs, at most 60 MB; with half as many, six sites side by side made each other forget
 _MAX_ORIGINS = 4_096
 
 
@@ -204,10 +204,15 @@ class LinkResolver:
 
     def _first_time(self, href: str) -> str | Refusal:
         absolute = href.startswith(("http://", "https://"))
+        known = self.known
+        if absolute:  # means the same in every folder: remembered once
+            known = _known.folder("" if self._codec is None else f"{self._codec} ")
+            if (before := known.get(href)) is not None:
+                return before
         result = self._plain(href, absolute) or self._parse(href)
         # `?q` and texts the parser may strip to that, or to nothing, depend on the whole base; so does `http:x`.
         if absolute or (href[0] > " " and href[0] != "?" and ":" not in href):
-            _known.remember(self.known, href, result)
+            _known.remember(known, href, result)
             if absolute and not isinstance(result, Refusal):
                 slash = href.find("/", 8)
                 if slash > 0 and result.startswith(href[: slash + 1]):
