@@ -277,6 +277,9 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.sees("charset", "utf-8", "Main text", "Sie laufen, schleichen, springen")
         reader.follow("cached copy")
         reader.go(f"/library/page?url={quote(home, safe='')}")
+        kept = reader.value("[...document.querySelectorAll('main li a')].map(each => [each.pathname, each.className, each.innerText])")
+        assert {(path, mark) for path, mark, _ in kept} == {("/library/page", "kept"), ("/crawl/explain", "")}
+        assert {path for path, _, url in kept if url.endswith("/style.css")} == {"/crawl/explain"}, "it is known and has no page"
         reader.follow("Explain")
         reader.sees("State and schedule", "visited", home)
 

@@ -246,8 +246,9 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         chromium.follow(f"document.querySelector('a[href=\"{where}\"]')")
         someone.look()
         assert someone.texts(TITLES) == found, "it is kept"
-        someone.follow("cached copy", ".results > li:first-child")
-        someone.sees("Copy from")
+        chromium.follow("document.querySelector('.results a.kept')")
+        someone.look()
+        someone.sees("Copy from", "silk.html")
     assert where.rpartition("/")[2] in {name.removesuffix(".json") for name in world.storage.names("run/hunted")}
 
 

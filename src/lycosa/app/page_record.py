@@ -21,13 +21,14 @@ _DATED = pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(pl.c
 @dataclass(slots=True, frozen=True)
 class PageRecord:
     """A page. `row` is that of the table `pages` without `text`; `published_at` is null where no calendar holds it. Links are
-    the first `MOST_LINKS` of `out` and `into`."""
+    the first `MOST_LINKS` of `out` and `into`; `held`: which of their other ends have a page here."""
 
     row: dict[str, Any]
     out: int
     out_links: list[dict[str, Any]]
     into: int
     in_links: list[dict[str, Any]]
+    held: frozenset[str]
 
 
 def page_record(root: str, url: str) -> PageRecord | None:
@@ -61,4 +62,6 @@ def page_record(root: str, url: str) -> PageRecord | None:
     )
     if not pages.height:
         return None
-    return PageRecord(pages.row(0, named=True), int(out_count.item()), out_rows.to_dicts(), int(in_count.item()), in_rows.to_dicts())
+    ends = pl.concat([out_rows["target"], in_rows["source"].rename("target")]).unique()
+    held = frozenset(tables.scan("pages").filter(pl.col("url").is_in(ends.implode())).select("url").collect()["url"])
+    return PageRecord(pages.row(0, named=True), int(out_count.item()), out_rows.to_dicts(), int(in_count.item()), in_rows.to_dicts(), held)

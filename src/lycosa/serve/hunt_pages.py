@@ -70,6 +70,7 @@ def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRout
                 **each,
                 "href": web_href(each["url"]),
                 "cached": cached_href(each["url"]),
+                "via_copy": cached_href(each["via"]) if each.get("via") else "",
                 "pieces": [(piece["text"], piece["match"]) for piece in each.get("fragments", [])],
             }
             for each in view.results
