@@ -67,7 +67,7 @@ def test_a_disk_that_fails_at_any_call_loses_nothing(young: str, tmp_path: Path,
 SCRIPT = """
     import resource, signal, sys
     from lycosa.store.workspace import Workspace
-        from tests.trust.faults import Fault, Faults
+    from tests.trust.faults import Fault, Faults
     from tests.trust.scenario import live, new_life
 
     workspace = Workspace.open(sys.argv[1])

@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.snapshot import INTERVAL
+from lycosa.store.check import verify
+from lycosa.store.claim import append
+from lycosa.store.entry import EXCLUDE, Entry, new_attempt
+from lycosa.store.snapshot import INTERVAL, read_snapshot, write_header, write_snapshot, wrote
+from lycosa.store.sweep import sweep
+from lycosa.store.workspace import Workspace
 from tests.trust.disk import Disk, Leaves, Recorder, lay
-from tests.trust.scenario import Life, begin, live, new_life, survives
+from tests.trust.scenario import LATER, Life, begin, live, new_life, survives
 
 SEED = 20261122
 STRIDE = int(os.environ.get("LYCOSA_CUT_STRIDE", "1"))
@@ -54,6 +59,50 @@ def test_a_power_cut_loses_nothing_that_was_promised(recorded: Recorded, tmp_pat
     _, recorder = recorded
     for leaves in Leaves:
         assert cut_at(recorded, tmp_path, [chance.randrange(recorder.start, len(recorder.changes) + 1)], leaves, chance)
+
+
+def test_the_first_line_of_an_old_snapshot_is_on_the_disk(tmp_path: Path) -> None:
+    storage = Workspace.create(str(tmp_path / "w"), partitions=8).storage
+    storage.make_folder("log")
+    attempts = [new_attempt() for _ in range(INTERVAL)]
+    assert write_snapshot(storage, INTERVAL, attempts, {})
+    recorder, disk = Recorder(storage.root), Disk()
+    with recorder.recording():
+        write_header(storage, INTERVAL, attempts)
+    for change in recorder.changes:
+        disk.apply(change)
+    lay(disk.cut(Leaves.NOTHING, random.Random(SEED)), tmp_path / "cut")
+    left = Workspace.open(str(tmp_path / "cut")).storage
+    assert read_snapshot(left, INTERVAL) is None
+    assert wrote(left, INTERVAL, 1, attempts[0])
+
+
+@pytest.mark.prove
+def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
+    """Of old snapshots the first lines stay: they say that their entries were written."""
+    workspace = Workspace.create(str(tmp_path / "w"), partitions=8)
+    (tmp_path / "w" / "log").mkdir()
+    (tmp_path / "w" / "run").mkdir()
+    state = workspace.state()
+    while state.head < 3 * INTERVAL + 5:
+        append(state, Entry(EXCLUDE, new_attempt(), "2023-11-14T00:00:00Z", exclusions=(f"host:h{state.head}.example.net",)))
+    recorder, disk, chance = Recorder(workspace.root), Disk(), random.Random(SEED)
+    with recorder.recording():
+        assert sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER).entries == 2 * INTERVAL - 1
+    moments = {recorder.start, *(chance.randrange(recorder.start, len(recorder.changes)) for _ in range(3)), len(recorder.changes)}
+    done = 0
+    for moment in sorted(moments):
+        for change in recorder.changes[done:moment]:
+            disk.apply(change)
+        done = moment
+        for leaves in (Leaves.NOTHING, Leaves.NAMES, Leaves.CHANCE):
+            lay(disk.cut(leaves, chance), tmp_path / "cut")
+            left = Workspace.open(str(tmp_path / "cut"))
+            assert left.state().head == state.head
+            report = verify(left)
+            assert report.ok, f"power cut before change {moment}, which leaves {leaves.value}: {report.findings}"
+            assert left.claim("heir").entry == state.head + 1
+            shutil.rmtree(left.root)
 
 
 @pytest.mark.prove

@@ -59,7 +59,7 @@ def write_header(storage: Storage, number: int, attempts: Sequence[str]) -> None
     if content is None:
         storage.create(path, _header(number, attempts, b""))
     elif content.partition(b"\n")[2]:
-        storage.replace(path, content.partition(b"\n")[0] + b"\n")
+        storage.replace(path, content.partition(b"\n")[0] + b"\n", sync=True)
 
 
 def snapshot_numbers(storage: Storage) -> list[int]:
