@@ -269,6 +269,10 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
     with person(chromium, address, way, "library") as reader:
         reader.go("/")
         reader.follow("Library", ".around")
+        reader.follow("default", "tbody")
+        assert asked(reader)["name"] == ["default"]
+        reader.sees("Raw pages in the archive", "URLs that wait", "Links in its pages", "Pages in the XML library")
+        reader.follow("Library", ".around")
         reader.follow("Deutsch")
         days = [each for each in reader.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each)]
         assert len(reader.value("[...document.querySelectorAll('svg.chart title')]")) == len(days)
@@ -313,6 +317,12 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         assert reader.value("document.querySelectorAll('svg.chart title').length") > 0
         reader.follow(host)
         reader.sees("Last fetches", "Nothing waits there.")
+        reader.go("/crawl")
+        reader.follow("default", "tbody")
+        reader.sees("Over time", "Hosts", "Languages")
+        reader.follow("Search its pages")
+        assert asked(reader)["q"] == ["collection:default"]
+        assert reader.texts(TITLES)
         reader.go("/crawl")
         reader.follow("All hosts")
         reader.fill("Name", "127.0.2.2")

@@ -305,13 +305,17 @@ def pause_and_resume(someone: Person, world: World) -> None:
     someone.press("Pause")
     someone.sees("Paused: what is in flight is finished.", "paused here")
     assert paused(world.storage)["default"]["by"] == "ada"
+    someone.follow("default", "tbody")
+    someone.sees("paused here")
     someone.press("Resume")
     someone.sees("Resumed.")
+    assert someone.place.startswith("/crawl/collection/default")
     assert paused(world.storage) == {}
 
 
 def exclude(someone: Person, world: World, way: Way) -> None:
     rule = f"prefix:{world.fresh(way)}"
+    someone.follow("Crawl", ".around")
     someone.fill("Rule", rule)
     someone.press("Go on")
     someone.sees(rule, "It names 1 page that is here now.")
