@@ -1,21 +1,28 @@
 """Indexing and searching real pages: cost a page, latency of a query with its snippets, memory, beside SQLite's FTS5.
 
-    python -m bench.search [--sites DIR] [--pages N] [--queries N] [--results FILE]
+    python -m bench.search [--sites DIR] [--pages N] [--queries N] [--results FILE] [--indexing ROUNDS [--mixed]]
 
 Pages are the HTML files that `make_sites.sh` lays out, parsed as a crawl parses them and committed to a workspace in a
 temporary folder. Queries are words, runs of words and phrases drawn from the pages themselves (seeded), in every language of the
 sites. FTS5 gets the same texts, queries and work: the ten best by BM25, the count of all, and a snippet each (`unicode61`,
 `snippet()`); it has no stemmer for most languages and no words for Chinese and Japanese, which makes its work easier, not
 harder. Absolute bars are checked by `make prove`, not here.
+
+`--indexing` measures building the index alone, in rounds, beside a limit in the same rounds: tantivy with its own English analysis over
+the same texts, one field, nothing else of ours but reading them. `--mixed`: not the sites, but pages of 4 KB in the 27 languages and
+more of SIB-200 and the Declaration of Human Rights, as many of each.
 """
 
 from __future__ import annotations
 
 import argparse
+import html
 import random
 import re
 import resource
+import shutil
 import sqlite3
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +30,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+import tantivy
 
-from bench.measure import append_results, quantile, table
+from bench.analysis import DOCUMENT, documents
+from bench.measure import append_results, load_average, quantile, table
 from lycosa.core.config import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.generation import newest
@@ -33,12 +42,14 @@ from lycosa.page.parse import parse_page
 from lycosa.search.engine import Searcher, SearchRequest
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import NativeAnalyzer, analyzer_for
+from lycosa.text.identify import LANGUAGES
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 
 SITES = Path("~/.cache/lycosa-sites").expanduser()
 COMMIT_PAGES = 1_000
+MIXED_PAGES = 30  # of a language
 HITS = 10
 FIRST_AT = 1_700_000_000_000  # ms: when the first page is said to have been fetched
 _CJK = re.compile("[\u3041-\u30ff\u4e00-\u9fff]{4,}")
@@ -100,6 +111,81 @@ def fill(
     claim.commit(claim.next_folder(), buffers.mapping())
     claim.release()
     return count
+
+
+def fill_mixed(root: str) -> int:
+    """Commit pages in many languages to a new workspace, in turn. Returns how many."""
+    workspace = Workspace.create(root)
+    identifier = Identifier(workspace.domains, workspace.partitions)
+    claim = workspace.claim("bench")
+    buffers, count = Buffers(), 0
+    texts = [documents(language, 2 * MIXED_PAGES * DOCUMENT)[0][:MIXED_PAGES] for language in LANGUAGES]
+    for page_number, alike in enumerate(zip(*texts, strict=True)):
+        for language, text in zip(LANGUAGES, alike, strict=True):
+            url = normalise(f"http://{language}.test/{page_number}")
+            body = "".join(f"<p>{html.escape(line)}</p>" for line in text.split("\n"))
+            source = f"<html lang={language}><meta charset=utf-8><title>{html.escape(text[:40])}</title><main>{body}</main>".encode()
+            page = parse_page(source, url=url, content_type="text/html")
+            _, host, host_key, url_key, partition = identifier.identify(url)
+            buffers.add_page(Visit(url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1), page)
+            count += 1
+    claim.commit(claim.next_folder(), buffers.mapping())
+    claim.release()
+    return count
+
+
+def bare_s(root: str) -> float:
+    """CPU seconds of tantivy alone for the texts of a workspace's pages: its English analysis, one field, one thread."""
+    english = analyzer_for("en")
+    assert isinstance(english, NativeAnalyzer)
+    workspace = Workspace.open(root)
+    schema = tantivy.SchemaBuilder().add_text_field("text", tokenizer_name=english.name).build()
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+        index = tantivy.Index(schema, path=folder)
+        index.register_tokenizer(english.name, english.tokenizer)
+        start = time.process_time()
+        settings = IndexSettings()
+        writer = index.writer(settings.heap, settings.threads)
+        for file in workspace.state().files["pages"]:
+            for text in pl.read_parquet(workspace.path(file.path), columns=["text"])["text"]:
+                document = tantivy.Document()
+                document.add_text("text", text)
+                writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        return time.process_time() - start
+
+
+def index_s(root: str, *, suggestions: bool) -> float:
+    """CPU seconds of building the index from nothing, all threads."""
+    shutil.rmtree(Path(root, "index"), ignore_errors=True)
+    start = time.process_time()
+    with Indexer(root, IndexSettings()) as indexer:
+        indexer.update(suggestions=suggestions)
+    return time.process_time() - start
+
+
+def building(root: str, pages: int, rounds: int) -> str:
+    """What building the index costs, beside the limit, the order turning; the first round warms up."""
+    ways: dict[str, Callable[[], float]] = {
+        "index": lambda: index_s(root, suggestions=False),
+        "with suggestions": lambda: index_s(root, suggestions=True),
+        "tantivy alone, English": lambda: bare_s(root),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, way in ways.items() if number % 2 else reversed(ways.items()):
+            seconds = way()
+            if number:
+                spent[name].append(seconds)
+    limit = spent["tantivy alone, English"]
+    rows = []
+    for name, found in spent.items():
+        ratio = statistics.median(one / other for one, other in zip(found, limit, strict=True))
+        cost = statistics.median(found)
+        rows.append((name, f"{cost * 1000 / pages:.2f}", f"{min(found) * 1000 / pages:.2f}", f"{pages / cost:.0f}", f"{ratio:.2f}"))
+    body = table(("what", "CPU ms a page", "least", "pages a CPU-second", "times the limit (median of rounds)"), rows)
+    return f"{body}\n\n{pages} pages, {rounds} rounds, load {load_average()}"
 
 
 def queries(samples: list[Sample], count: int) -> list[str]:
@@ -229,10 +315,19 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--results", type=Path, help="append the figures to this file")
+    parser.add_argument("--indexing", type=int, default=0, metavar="ROUNDS", help="measure only what building the index costs")
+    parser.add_argument("--mixed", action="store_true", help="with --indexing: pages in many languages")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         root = f"{folder}/workspace"
         samples: list[Sample] = []
+        if options.indexing:
+            count = fill_mixed(root) if options.mixed else fill(root, options.sites, options.pages, samples)
+            body = building(root, count, options.indexing)
+            print(body)
+            if options.results:
+                append_results(options.results, "Indexing", "python -m bench.search --indexing", body)
+            return
         pages = fill(root, options.sites, options.pages, samples)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
