@@ -47,9 +47,8 @@ def fail(young: str, root: Path, fault: Fault, at: int) -> Faults:
 
 
 def test_a_disk_that_fails_once_loses_nothing(young: str, tmp_path: Path) -> None:
-    chance = random.Random(SEED)
-    for fault in (Fault.FULL, Fault.UNANSWERED):
-        assert fail(young, tmp_path / "w", fault, chance.randint(1, 400)).happened
+    at = random.Random(SEED).randint(1, 400)
+    assert fail(young, tmp_path / "w", Fault.UNANSWERED, at).happened
 
 
 @pytest.mark.prove
@@ -59,7 +58,7 @@ def test_a_disk_that_fails_at_any_call_loses_nothing(young: str, tmp_path: Path,
     at = 1
     while (faults := fail(young, tmp_path / "w", fault, at)).happened:
         at += stride
-    print(f"{at // stride} faults of {faults.calls} calls")
+    print(f"{(at - 1) // stride} faults of {faults.calls} calls")
     assert at > 9
 
 

@@ -57,7 +57,7 @@ def cut_at(recorded: Recorded, root: Path, moments: list[int], leaves: Leaves, c
 def test_a_power_cut_loses_nothing_that_was_promised(recorded: Recorded, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     _, recorder = recorded
-    for leaves in Leaves:
+    for leaves in (Leaves.NOTHING, Leaves.ZEROS, Leaves.CHANCE):
         assert cut_at(recorded, tmp_path, [chance.randrange(recorder.start, len(recorder.changes) + 1)], leaves, chance)
 
 
