@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -211,7 +212,7 @@ def files(someone: Person, folder: Path) -> None:
     """A day's files are made and taken."""
     someone.follow("Library", ".around")
     someone.follow("English")
-    someone.follow(time.strftime("%Y-%m-%d", time.gmtime()))
+    someone.follow(next(each for each in someone.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each)))
     someone.choose("Kind", "jsonl")
     someone.press("Make the files")
     name = next(each for each in someone.texts("a[download]") if ".jsonl" in each)
@@ -259,6 +260,7 @@ def test_a_crawl_that_goes_on(chromium: Browser, world: World, ways: list[Way]) 
     add_watch(world.root, Config(), [code(way) for way in ways], name="dormice")
     with daemon(Path(world.root), world.settings) as running:
         running.until(lambda: running.live.get("collections") is not None or running.worker)
+        until(lambda: "active hosts" in httpx.get(f"{world.address}crawl").text)
         for way in ways:
             with person(chromium, world.address, way, "crawl") as someone:
                 come_in(someone, world, "/crawl")
@@ -272,13 +274,16 @@ def test_a_crawl_that_goes_on(chromium: Browser, world: World, ways: list[Way]) 
 def add_and_find(someone: Person, world: World, way: Way) -> None:
     url = world.fresh(way)
     someone.sees("pages a second", "in the queue", "active hosts")
+    before = ",".join(someone.texts("#live dd"))
     someone.fill("One URL a line", url)
     someone.press("Add")
     someone.sees("Added: it is fetched as soon as its host's turn comes.")
-    figures, loads = someone.texts("#live dd"), someone.browser.loads
+    someone.value("document.querySelector('#live dl').id = 'as-it-came'")
+    loads = someone.browser.loads
     until(lambda: url in {row["url"] for row in rows(Path(world.root), "pages")})
     if way.scripts:
-        someone.browser.until(f"[...document.querySelectorAll('#live dd')].map(each => each.innerText).join() !== '{','.join(figures)}'")
+        figures = "[...document.querySelectorAll('#live dd')].map(each => each.innerText).join()"
+        someone.browser.until(f"!document.getElementById('as-it-came') && {figures} !== '{before}'")
         assert someone.browser.loads == loads, "it grows where it stands"
         someone.clear()
     someone.fill("URL", url)
