@@ -255,9 +255,9 @@ def read_shares(lines: Iterable[str]) -> dict[str, float]:
     """Shares of the CPU by library, largest first, of what `perf report -F overhead,dso -t ,` says."""
     shares: dict[str, float] = defaultdict(float)
     for line in lines:
-        share, _, file = line.partition("% ,")
-        if file:
-            shares[library(file.strip())] += float(share) / 100
+        share, comma, file = line.partition(",")
+        if comma and share.rstrip().endswith("%"):
+            shares[library(file.strip())] += float(share.rstrip(" %")) / 100
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 

@@ -58,9 +58,9 @@ def test_what_perf_says_is_summed_by_library() -> None:
         "# Overhead ,Shared Object",
         " 51.50% ,libpython3.11.so.1.0      ",
         " 10.00% ,tantivy.abi3.so           ",
-        " 8.00% ,libc.so.6                 ",
-        " 1.50% ,isal_zlib.cpython-311-x86_64-linux-gnu.so",
-        " 1.00% ,backend_c.cpython-311-x86_64-linux-gnu.so",
+        " 8.00%  ,libc.so.6                 ",
+        " 1.50%  ,isal_zlib.cpython-311-x86_64-linux-gnu.so",
+        " 1.00%  ,backend_c.cpython-311-x86_64-linux-gnu.so",
         " 0.50% ,_json.cpython-311-x86_64-linux-gnu.so",
         "",
     ]
