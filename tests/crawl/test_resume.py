@@ -24,7 +24,7 @@ def many(number: int) -> dict[str, str]:
 
 def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(many(260), many(120))
-    tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms")
+    tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms", "fetch.first_byte_timeout=1m")  # a busy machine is no retry
     crawled = run(web.url(), web.url(host=2), settings=tight)
     assert crawled.count("pages") == 382
     assert Counter(request.url for request in web.server.requests()).most_common(1)[0][1] == 1
