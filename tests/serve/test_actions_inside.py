@@ -111,7 +111,7 @@ def come_in(someone: Person, world: World, path: str) -> None:
     """By the form, and on to where one wanted to go."""
     someone.go(f"/login?next={path}")
     someone.fill("Token", world.token)
-    someone.press("Come in")
+    someone.press("Sign in")
     assert someone.place == path
     someone.sees("ada")
 
@@ -119,19 +119,19 @@ def come_in(someone: Person, world: World, path: str) -> None:
 def test_coming_in_and_changing_things(chromium: Browser, world: World, way: Way, tmp_path: Path) -> None:
     with person(chromium, world.address, way, "inside") as someone:
         someone.go("/hunt")
-        someone.follow("Come in to hunt: going out needs a token.")
+        someone.follow("Sign in to hunt: that needs a token.")
         someone.fill("Token", "not a token")
-        someone.press("Come in", refused=401)
+        someone.press("Sign in", refused=401)
         someone.sees("This token is not known")
         someone.fill("Token", world.token)
-        someone.press("Come in")
+        someone.press("Sign in")
         assert someone.place == "/hunt", "one comes to where one wanted to go"
         monitors(someone, world)
         watches(someone, world)
         proposed(someone, world)
         files(someone, tmp_path)
         someone.follow("ada", ".around")
-        someone.press("Leave")
+        someone.press("Sign out")
         someone.go("/crawl")
         someone.misses("Add URLs")
         someone.go("/watch")
@@ -227,7 +227,7 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         someone.fill("Pages to start from", f"http://{HUNTED}:{world.port}/silk.html")
         someone.fill("How long", "5m")
         someone.fill("Results that are enough", "300")
-        someone.press("Go out")
+        someone.press("Start the hunt")
         where, loads = someone.place, chromium.loads
         chromium.until(f"document.querySelectorAll('{TITLES}').length > 0")
         some = len(someone.texts(TITLES))
