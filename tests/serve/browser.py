@@ -62,6 +62,7 @@ class Browser:
         self._buffer = b""
         self._numbers = itertools.count(1)
         self._loads = 0
+        self._loaded: set[str] = set()  # the loaders of those pages
         self._documents = 0  # that were asked for
         self._session = ""
         self.asked: list[str] = []
@@ -73,6 +74,7 @@ class Browser:
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self._call(f"{domain}.enable")
+        self._call("Page.setLifecycleEventsEnabled", enabled=True)
         self._call("PerformanceTimeline.enable", eventTypes=["layout-shift"])
 
     def open(self, url: str) -> None:
@@ -80,7 +82,12 @@ class Browser:
         before = self._loads
         answer = self._call("Page.navigate", url=url)
         assert "errorText" not in answer, answer
-        self._wait_for_load(before)
+        if "loaderId" not in answer:  # the same document, another part of it
+            self._wait_for_load(before)
+            return
+        deadline = time.monotonic() + LIMIT_S
+        while answer["loaderId"] not in self._loaded:  # not any page: the one before may just have been coming again by itself
+            self._read(deadline)
 
     def does(self, script: str) -> None:
         """Run a script that leads to another page, and wait until that has loaded."""
@@ -224,6 +231,8 @@ class Browser:
         match message.get("method"):
             case "Page.loadEventFired":
                 self._loads += 1
+            case "Page.lifecycleEvent" if message["params"]["name"] == "load":
+                self._loaded.add(message["params"]["loaderId"])
             case "Network.requestWillBeSent":
                 self.asked.append(message["params"]["request"]["url"])
                 kind = message["params"].get("type")

@@ -148,6 +148,7 @@ class Person:
             self._kinds.add(kind)
             self.keep(f"{self._seen:02d}{_name(kind)}")  # a frame is drawn for it, so that whatever moves has moved
             assert sum(browser.shifts) <= MOST_SHIFT, f"things move at {self.place}"
+        browser.until(f"document.documentElement.clientWidth === {self.way.window[0]}")  # a phone's begins wide
         wide, room = browser.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide <= room == self.way.window[0], f"{self.place} is {wide} wide"
         assert [each for each in browser.errors if not (refused and f"status of {refused}" in each)] == [], f"at {self.place}"
