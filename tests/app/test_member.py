@@ -95,6 +95,13 @@ def takers(workspace: Workspace, lost: ClaimInfo) -> list[ClaimInfo]:
     return [each for each in claims if each.number > lost.number and each.worker != lost.worker and each.partitions & lost.partitions]
 
 
+def shared_out(workspace: Workspace) -> set[str]:
+    """Who holds partitions, by name, if all are held."""
+    state = workspace.state()
+    holders = {state.claims[number].worker.partition("-")[0] for number in set(state.holders.values())}
+    return holders if len(state.holders) == workspace.partitions else set()
+
+
 def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_back(tmp_path: Path) -> None:
     with sites(tmp_path / "sites", "127.0.45", 8, 60) as web, LocalEngine() as engine:
         config = parse_config(configured(web, delay="100ms") + "\n", overrides=SETTINGS)
@@ -108,6 +115,7 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
             job = Job(config.collection[0], homes)
             members[name] = engine.start(name, Member, MemberOrder(workspace.root, config, (job,), wire, name, "local", "crawl", True))
         until(lambda: all(status(member).vitals.progress.pages >= 3 for member in members.values()))
+        until(lambda: shared_out(workspace) == {"near", "far"})  # not between a claim and the next, when partitions change hands
 
         (tmp_path / "cut-far").touch()
         cut_at = now_ms()

@@ -54,7 +54,7 @@ def inside(client: Client, root: str) -> tuple[dict[str, str], str]:
 
 def test_a_hunt_by_the_form(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
     headers, csrf = inside
-    assert "going out needs a token" in client.get("/hunt").text
+    assert "Sign in to hunt" in client.get("/hunt").text
     assert client.send("POST", "/hunt", f"query={QUESTION}&seeds={web}/", FORM).status_code == 401
     for wrong in ("query=", "query=x&time=never", "query=x&pages=-1", "query=x&strategy=magic", "query=-x"):
         assert client.send("POST", "/hunt", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
