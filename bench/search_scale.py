@@ -288,10 +288,8 @@ def measure(folder: Path, made: Made) -> str:
         rows.append((name, *(f"{figure:.2f}" for figure in figures)))
     body = table(("engine", "index CPU ms a page", "index / text", "query p50 ms", "p95 ms", "inside p50 ms", "p95 ms"), rows)
     body += f"\n\n{made.pages} pages, {made.text_bytes / 1e6:.0f} MB of text, {len(asked)} queries, {HITS} snippets each. "
-    body += (
-        f"On {cores} cores, the clients' share included: {rate:.0f} queries/s to 4 clients by one process, "
+    body += f"On {cores} cores, the clients' share included: {rate:.0f} queries/s to 4 clients by one process, "
     body += f"{together:.0f} to 8 by {cores}; "
-    )
     body += f"with four facets p50 {quantile(faceted, 0.5):.1f}, p95 {quantile(faceted, 0.95):.1f} ms. "
     body += "Inside: of Lycosa without HTTP, of the others CPU time"
     slow = sorted(zip(found["Lycosa"][0], asked, strict=True), reverse=True)[:5]
