@@ -34,7 +34,7 @@ _PER_THREAD = threading.local()
 
 
 def text_key(text: bytes) -> int:
-    """The key of a text, above 0. Nobody can make another text of the same key, so no page shows what another one says."""
+    """The key of a text, above 0. Nobody can make a text that has the key of a given one, so no page shows what another one says."""
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") or 1
 
 
