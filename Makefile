@@ -23,7 +23,7 @@ demo: $(STAMPS)/run
 	@$(BIN)/lycosa demo $(if $(URL),--url '$(URL)') $(if $(PAGES),--pages '$(PAGES)') $(if $(filter 0 no false,$(SERVE)),--no-serve)
 
 test: $(STAMPS)/dev system lint
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
