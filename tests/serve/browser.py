@@ -274,7 +274,7 @@ def browser(folder: Path) -> Iterator[Browser]:
         os.close(our_commands)  # the browser ends when its pipe does
         os.close(our_events)
         try:
-            process.wait(timeout=60)
+            process.wait(timeout=15)
         finally:
             process.kill()
             process.wait()

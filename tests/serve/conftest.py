@@ -79,7 +79,7 @@ def serving(root: str) -> Iterator[str]:
             yield next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
         finally:
             process.terminate()
-            process.wait(timeout=60)
+            process.wait(timeout=15)
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def served(root: str, *more: str) -> Iterator[str]:
             yield next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:")).rstrip("/")
         finally:
             process.terminate()
-            process.wait(timeout=60)
+            process.wait(timeout=15)
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def test_two_that_name_each_other_do_not_go_round(made: Halves) -> None:
                 here.close()
             finally:
                 process.terminate()
-                process.wait(timeout=60)
+                process.wait(timeout=15)
 
 
 def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> None:

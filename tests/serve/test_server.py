@@ -29,7 +29,7 @@ def test_serves_until_interrupted(workspace: str) -> None:
                 assert client.head("/", params={"q": "龙井茶"}).content == b""
                 assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421
                 process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=15) == 0
             assert process.stderr.read() == ""
         finally:
             process.kill()
