@@ -88,7 +88,7 @@ class Running:
         family = self.family()
         self.send(number)
         code = self.process.wait(LIMIT_S)
-        _, alive = psutil.wait_procs(family, timeout=LIMIT_S)  # the tracker of multiprocessing sees the end a moment later
+        _, alive = psutil.wait_procs(family, timeout=2)  # the tracker of multiprocessing sees the end a moment later
         assert not alive
         return code
 
