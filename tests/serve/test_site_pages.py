@@ -55,6 +55,14 @@ def test_the_map_is_a_picture_that_can_do_nothing(client: Client, workspace: str
     assert tags <= {"svg", "title", "style", "rect", "text", "g"}
 
 
+def test_the_map_speaks_the_reader_s_language(client: Client, site: str) -> None:
+    english, spanish = (client.get("/site/map.svg", {"name": site}, {"accept-language": code}).text for code in ("en", "es"))
+    for said, instead in (("not reached", "sin alcanzar"), ("links lead on", "enlaces salen de ella")):
+        assert said in english
+        assert said not in spanish
+        assert instead in spanish
+
+
 def test_changes(client: Client, workspace: str, site: str) -> None:
     pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
     here = [url for url in pages["url"] if urlsplit(url).netloc == site]

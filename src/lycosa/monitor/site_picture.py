@@ -8,13 +8,15 @@ what is known of a page stands in its tooltip.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from unicodedata import east_asian_width
 from urllib.parse import unquote
 
 from lycosa.core.errors import WorkError
+from lycosa.core.said import Said
 from lycosa.core.units import format_size
 from lycosa.monitor.site_report import PageLine, SiteReport
 
@@ -29,6 +31,7 @@ _COLOURS = ("#0b3c5d", "#1d6996", "#2b789c", "#7fb8d4", "#b5d8e8", "#dcecf3")
 _DARK = 3  # so many of them want light letters
 _UNREACHED = "#f2b134"
 _BROKEN = "#c1121f"
+_Say = Callable[[Said], str]
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")  # what XML 1.0 cannot hold
 
 
@@ -59,19 +62,19 @@ def write_picture(report: SiteReport, path: str) -> None:
         raise WorkError(f"{path} cannot take the picture: {error.strerror or error}") from error
 
 
-def site_picture(report: SiteReport) -> str:
-    """The SVG document."""
+def site_picture(report: SiteReport, say: _Say = str) -> str:
+    """The SVG document. `say` puts our sentences into the reader's language; as they are, they are English."""
     root, width, height = _measured(report)
     broken: dict[str, int] = {}
     for link in report.broken:
         broken[link.source] = broken.get(link.source, 0) + 1
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
-        f"<title>{_text(f'{report.site}: {report.pages:,} pages')}</title>",
+        f"<title>{_text(f'{report.site}: {say(_pages(report.pages))}')}</title>",
         '<style>text{font:11px "DejaVu Sans",Verdana,sans-serif}.h{font-weight:bold}.l{fill:#fff}.d{fill:#1a1a1a}</style>',
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        *_legend(report),
-        *_draw(root, _PAD, 2 * _PAD + 2 * _HEAD, 0, broken),
+        *_legend(report, say),
+        *_draw(root, _PAD, 2 * _PAD + 2 * _HEAD, 0, broken, say),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
@@ -154,7 +157,7 @@ def _measure(box: _Box, most: int) -> None:
     box.height = _HEAD + -(-cells // box.columns) * _CELL_H + sum(row[0].height + _PAD for row in box.rows) + _PAD
 
 
-def _draw(box: _Box, x: int, y: int, level: int, broken: Mapping[str, int]) -> Iterator[str]:
+def _draw(box: _Box, x: int, y: int, level: int, broken: Mapping[str, int], say: _Say) -> Iterator[str]:
     shade = ("#f7f7f5", "#ececea")[level % 2]
     yield f'<rect x="{x}" y="{y}" width="{box.width}" height="{box.height}" fill="{shade}" stroke="#8a8a86" rx="3"/>'
     head = _cut(f"{unquote(box.path)}  {box.total:,}", box.width // 8)
@@ -162,27 +165,35 @@ def _draw(box: _Box, x: int, y: int, level: int, broken: Mapping[str, int]) -> I
     top = y + _HEAD
     cells = len(box.pages) + (1 if box.hidden else 0)
     for place, page in enumerate(box.pages):
-        yield from _cell(page, x + _PAD + place % box.columns * _CELL_W, top + place // box.columns * _CELL_H, broken.get(page.url, 0))
+        left, below = x + _PAD + place % box.columns * _CELL_W, top + place // box.columns * _CELL_H
+        yield from _cell(page, left, below, broken.get(page.url, 0), say)
     if box.hidden:
         place = len(box.pages)
         left, below = x + _PAD + place % box.columns * _CELL_W, top + place // box.columns * _CELL_H
-        yield f'<text class="d" x="{left + 5}" y="{below + 13}">and {box.hidden:,} more</text>'
+        more = say(Said("site-more", "and {n, plural, one {# more} other {# more}}", n=box.hidden))
+        yield f'<text class="d" x="{left + 5}" y="{below + 13}">{_text(more)}</text>'
     top += -(-cells // box.columns) * _CELL_H + (_PAD if cells and box.rows else 0)
     for row in box.rows:
         left = x + _PAD
         for inner in row:
-            yield from _draw(inner, left, top, level + 1, broken)
+            yield from _draw(inner, left, top, level + 1, broken, say)
             left += inner.width + _PAD
         top += row[0].height + _PAD
 
 
-def _cell(page: PageLine, x: int, y: int, broken: int) -> Iterator[str]:
+def _cell(page: PageLine, x: int, y: int, broken: int, say: _Say) -> Iterator[str]:
     colour = _UNREACHED if page.depth < 0 else _COLOURS[min(page.depth, len(_COLOURS) - 1)]
     letters = "l" if 0 <= page.depth < _DARK else "d"
-    way = "no links lead there from the home page" if page.depth < 0 else f"{page.depth} links from the home page"
-    told = [unquote(page.url), page.title, way, f"{page.in_links} pages link to it, it links to {page.out_links}", format_size(page.size)]
+    way = (
+        Said("site-unreached", "no links lead there from the home page")
+        if page.depth < 0
+        else Said("site-depth", "{n, plural, one {# link from the home page} other {# links from the home page}}", n=page.depth)
+    )
+    to_it = Said("site-links-in", "{n, plural, one {# link leads to it} other {# links lead to it}}", n=page.in_links)
+    of_it = Said("site-links-out", "{n, plural, one {# link leads on} other {# links lead on}}", n=page.out_links)
+    told = [unquote(page.url), page.title, say(way), say(to_it), say(of_it), format_size(page.size)]
     if broken:
-        told.append(f"{broken} broken links")
+        told.append(say(Said("site-broken", "{n, plural, one {# broken link} other {# broken links}}", n=broken)))
     yield (
         f"<g><title>{_text(chr(10).join(filter(None, told)))}</title>"
         f'<rect x="{x}" y="{y}" width="{_CELL_W - 2}" height="{_CELL_H - 2}" fill="{colour}"/>'
@@ -194,16 +205,29 @@ def _cell(page: PageLine, x: int, y: int, broken: int) -> Iterator[str]:
     yield f'<text class="{letters}" x="{x + 6}" y="{y + 12}">{_text(_cut(unquote(name) or "/", _LETTERS))}</text></g>'
 
 
-def _legend(report: SiteReport) -> Iterator[str]:
-    yield f'<text class="h d" x="{_PAD}" y="17">{_text(f"{report.site}: {report.pages:,} pages, {format_size(report.bytes)}")}</text>'
-    names = [(colour, f"{depth}{' or more' if depth == len(_COLOURS) - 1 else ''}") for depth, colour in enumerate(_COLOURS)]
-    names += [(_UNREACHED, "not reached"), (_BROKEN, "holds broken links")]
+def _legend(report: SiteReport, say: _Say) -> Iterator[str]:
+    head = f"{report.site}: {say(_pages(report.pages))}, {format_size(report.bytes)}"
+    yield f'<text class="h d" x="{_PAD}" y="17">{_text(head)}</text>'
+    names = [(colour, str(depth)) for depth, colour in enumerate(_COLOURS[:-1])]
+    names.append((_COLOURS[-1], say(Said("site-or-more", "{n} or more", n=len(_COLOURS) - 1))))
+    names.append((_UNREACHED, say(Said("site-not-reached", "not reached"))))
+    names.append((_BROKEN, say(Said("site-holds-broken", "holds broken links"))))
+    title = say(Said("site-by-depth", "links from the home page"))
     x = _PAD
-    yield f'<text class="d" x="{x}" y="37">links from the home page</text>'
-    x += 160
+    yield f'<text class="d" x="{x}" y="37">{_text(title)}</text>'
+    x += 20 + _wide(title)
     for colour, name in names:
-        yield f'<rect x="{x}" y="27" width="14" height="12" fill="{colour}"/><text class="d" x="{x + 18}" y="37">{name}</text>'
-        x += 34 + 7 * len(name)
+        yield f'<rect x="{x}" y="27" width="14" height="12" fill="{colour}"/><text class="d" x="{x + 18}" y="37">{_text(name)}</text>'
+        x += 34 + _wide(name)
+
+
+def _pages(count: int) -> Said:
+    return Said("site-pages", "{n, plural, one {# page} other {# pages}}", n=count)
+
+
+def _wide(text: str) -> int:
+    """About so many pixels; letters of Chinese and Japanese are twice as wide."""
+    return sum(12 if east_asian_width(letter) in "WF" else 7 for letter in text)
 
 
 def _cut(text: str, letters: int) -> str:

@@ -56,6 +56,11 @@ class Interface:
             return Markup('<bdi lang="en" dir="ltr">{}</bdi>').format(text)
         return self.html(text.message, **{name: self._value(value) for name, value in text.values.items()})
 
+    def plain(self, text: Said) -> str:
+        """A sentence of ours in this language, as plain text: for what is no HTML."""
+        values = {name: self.plain(value) if isinstance(value, Said) else value for name, value in text.values.items()}
+        return self.t(text.message, **values)
+
     def _value(self, value: str | int) -> Markup | int:
         if isinstance(value, int):
             return value

@@ -153,8 +153,9 @@ def create_site_pages(root: str, frame: Frame) -> APIRouter:
         )
 
     @router.get("/site/map.svg", include_in_schema=False)
-    def picture(name: Name) -> Response:
-        return Response(site_picture(_report(reports, name)), media_type="image/svg+xml", headers={"content-security-policy": _MAP_POLICY})
+    def picture(request: Request, name: Name) -> Response:
+        drawn = site_picture(_report(reports, name), frame.words(request).plain)
+        return Response(drawn, media_type="image/svg+xml", headers={"content-security-policy": _MAP_POLICY})
 
     @router.get("/site/changes", response_class=HTMLResponse, include_in_schema=False)
     def changed(request: Request, name: Name, days: Annotated[int, Query(ge=1, le=_MOST_DAYS)] = 7) -> HTMLResponse:
