@@ -129,7 +129,7 @@ def decode(block: bytes, request_head: bytes, response_head: bytes, body: bytes)
                 setattr(exchange, name, b64decode(rest[name], validate=True))
         target = document.get("revisit_of")
         return Understood(exchange, visit, None if target is None else Revisited(**target), document["records"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArchiveError(f"a metadata record of another program or version: {error!r}") from None
 
 

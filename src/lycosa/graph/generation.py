@@ -126,7 +126,7 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
             return GraphInfo(**document), path
         except FileNotFoundError:
             continue
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise WorkspaceError(f"{path / _INFO} is damaged: make it anew with `lycosa rank`") from None
     return None
 

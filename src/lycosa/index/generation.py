@@ -119,7 +119,7 @@ def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
         return Generation(path, GenerationInfo(**document))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise WorkspaceError(f"{path / INFO} is damaged: build the index anew with `lycosa index --rebuild`") from None
 
 

@@ -73,7 +73,7 @@ def layout(place: Place) -> int:
         count = json.loads(content)["shards"]
     except NotADirectoryError:
         return 1
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         count = 0
     if not isinstance(count, int) or not 1 <= count <= MOST_SHARDS:
         raise WorkspaceError(f"{path} is damaged: build the index anew with `lycosa index --rebuild`")

@@ -84,7 +84,7 @@ class Outbox:
             self._cursor = str(kept.get("cursor", ""))
             self._delivered, self._dropped = int(kept.get("delivered", 0)), int(kept.get("dropped", 0))
             self._fails, self._delivered_at = int(kept.get("fails", 0)), int(kept.get("delivered_at", 0))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise WorkspaceError(
                 f"{self._storage.root}/{self._path} is damaged: remove it (notices that wait there are lost, those of the log come again)"
             ) from None
@@ -233,7 +233,7 @@ def path_of(name: str, target: str) -> str:
 def outboxes(storage: Storage) -> Iterator[tuple[str, str]]:
     """(name, target) of every outbox that a workspace has. Damaged ones are left out."""
     for file in storage.names(FOLDER):
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             target = str(json.loads(storage.read(f"{FOLDER}/{file}") or b"")["target"])
             yield file.rpartition("-")[0], target
 

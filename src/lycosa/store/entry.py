@@ -113,7 +113,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
     """
     where = entry_path(number)
     try:
-        document = json.loads(content, parse_constant=_no_number, parse_float=_number)
+        document = json.loads(content.decode(), parse_constant=_no_number, parse_float=_number)
     except (ValueError, RecursionError):
         raise WorkspaceError(
             f"{where} is damaged: it is not JSON; restore it from a backup, or run `lycosa check` to see what it held"

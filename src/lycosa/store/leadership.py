@@ -273,5 +273,5 @@ def _decode(content: bytes | None) -> LeaderNote | None:
             return None
         known = {field.name for field in fields(LeaderNote)}
         return LeaderNote(**{key: value for key, value in document.items() if key in known})
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None

@@ -156,7 +156,7 @@ def _note(storage: Storage) -> OwnerNote | None:
     try:
         content = storage.read(NOTE)
         document = json.loads(content) if content else None
-    except (ValueError, PermissionError):
+    except (ValueError, RecursionError, PermissionError):
         return None
     known = {field.name for field in fields(OwnerNote)}
     if not isinstance(document, dict) or not {"pid", "host", "started_at", "command"} <= set(document):

@@ -127,7 +127,7 @@ def _read_header(line: bytes, number: int) -> tuple[list[str], str]:
         attempts = list(map(str, header["attempts"]))
         if header["number"] == number and len(attempts) == INTERVAL:
             return attempts, str(header["digest"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     raise WorkspaceError(f"{snapshot_path(number)} is damaged: its first line does not say what it is; restore it from a backup")
 

@@ -202,7 +202,7 @@ def _decode(storage: Storage, content: bytes) -> Workspace:
     try:
         document = json.loads(content)
         version = document["format"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise WorkspaceError(f"{where} is damaged: restore it from a backup (it is written once and never changes)") from None
     if version != FORMAT:
         newer = isinstance(version, int) and version > FORMAT
