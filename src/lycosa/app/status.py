@@ -38,93 +38,89 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
     """
     workspace = Workspace.open(root)
     state = workspace.state()
-    tables = LiveTables(workspace, state)
     now_ms = (clock or SystemClock()).now_ms()
-    rows, pages, visits, hosts = (tables.scan(name) for name in ("urls", "pages", "visits", "hosts"))
-    visits = visits.filter(pl.col("kind") != VisitKind.CHECK.value)  # `lycosa uptime` tells of those
-    urls = rows.filter(pl.col("operation") == "")
     collections = {
         name: known_collection(settings, state.counters[f"pages.{name}"]).collection for name, settings in state.settings.items()
     }
-    (
-        by_state,
-        by_reason,
-        by_collection,
-        by_operation,
-        waiting,
-        due,
-        traps,
-        page_facts,
-        by_language,
-        visit_facts,
-        by_status,
-        by_error,
-        host_rows,
-    ) = pl.collect_all(
-        [
-            counted(urls, "state"),
-            counted(urls.filter(pl.col("reason") != ""), "state", "reason"),
-            counted(urls, "collection", "state"),
-            counted(rows.filter(pl.col("operation") != ""), "operation", "state"),
-            waiting_for(urls, hosts, now_ms),
-            due_again_of(urls, collections, now_ms),
-            hosts.select("traps").explode("traps").drop_nulls().unnest("traps").group_by("name").agg(pl.len(), pl.col("count").sum()),
-            pages.group_by("collection").agg(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
-            counted(pages, "language"),
-            visits.select(
-                pl.len().alias("visits"),
-                pl.col("content_length").sum().alias("bytes"),
-                pl.col("fetched_at").min().alias("first"),
-                pl.col("fetched_at").max().alias("last"),
-            ),
-            counted(visits, "http_status"),
-            counted(visits.filter(pl.col("error") != ""), "error"),
-            hosts.filter(pl.col("host") != "").select(
-                "host", "known", "visited", "pages", "bytes", "fails", "delay", "not_before", "last_visit_at", "server"
-            ),
-        ]
-    )
-    facts = visit_facts.row(0, named=True)
-    due_again = dict(due.iter_rows())
-    owner = workspace.owner()
-    generation = current_generation(root)
+    asked = _questions(LiveTables(workspace, state), collections, now_ms)
+    found = dict(zip(asked, pl.collect_all(list(asked.values())), strict=True))
+    facts = found["visit_facts"].row(0, named=True)
+    due_again = dict(found["due_again"].iter_rows())
+    refused = {name.removeprefix("refused."): number for name, number in sorted(state.counters.items()) if name.startswith("refused.")}
     return {
         "workspace": workspace.root,
-        "running": None if owner is None else {"pid": owner.pid, "host": owner.host, "since": owner.started_at, "command": owner.command},
+        "running": _owner(workspace),
         "log_entry": state.head,
-        "urls": {"total": int(by_state["number"].sum()), **pairs_of(by_state)},
-        "reasons": [{"state": kind, "reason": reason, "urls": number} for kind, reason, number in by_reason.iter_rows()],
-        "waiting": pairs_of(waiting),
-        "operations": [{"operation": kind, "state": kept, "urls": number} for kind, kept, number in by_operation.iter_rows()],
-        "traps": _traps(traps),
+        "urls": {"total": int(found["states"]["number"].sum()), **pairs_of(found["states"])},
+        "reasons": [{"state": kind, "reason": reason, "urls": number} for kind, reason, number in found["reasons"].iter_rows()],
+        "waiting": pairs_of(found["waiting"]),
+        "operations": [{"operation": kind, "state": kept, "urls": number} for kind, kept, number in found["operations"].iter_rows()],
+        "traps": _traps(found["traps"]),
         "collections": [
             entry | schedule_facts(collections.get(str(entry["collection"])), due_again.get(str(entry["collection"])), now_ms)
-            for entry in _collections(by_collection, page_facts)
+            for entry in _collections(found["collections"], found["page_facts"])
         ],
         "exclusions": sorted(state.exclusions.rules),
         "live": live_status(root),
         "cluster": cluster_status(root, clock),
-        "pages": int(page_facts["pages"].sum()),
-        "languages": pairs_of(by_language),
+        "pages": int(found["page_facts"]["pages"].sum()),
+        "languages": pairs_of(found["languages"]),
         "visits": facts["visits"],
         "bytes": facts["bytes"] or 0,
         "first_visit": facts["first"],
         "last_visit": facts["last"],
         "pages_per_second": _rate(facts),
-        "statuses": pairs_of(by_status),
-        "errors": pairs_of(by_error),
-        "refused_links": {
-            name.removeprefix("refused."): number for name, number in sorted(state.counters.items()) if name.startswith("refused.")
-        },
+        "statuses": pairs_of(found["statuses"]),
+        "errors": pairs_of(found["errors"]),
+        "refused_links": refused,
         "hosts": {
-            "total": host_rows.height,
-            "largest": host_rows.sort("pages", "known", descending=True).head(_MOST_HOSTS).to_dicts(),
+            "total": found["hosts"].height,
+            "largest": found["hosts"].sort("pages", "known", descending=True).head(_MOST_HOSTS).to_dicts(),
         },
-        "index": None
-        if generation is None
-        else {"generation": generation.generation, "documents": generation.documents, "log_entry": generation.log_entry},
+        "index": _index(root),
         "settings": state.settings,
     }
+
+
+def _questions(tables: LiveTables, collections: Mapping[str, Collection], now_ms: int) -> dict[str, pl.LazyFrame]:
+    """What is asked of the tables, all at once."""
+    rows, pages, visits, hosts = (tables.scan(name) for name in ("urls", "pages", "visits", "hosts"))
+    visits = visits.filter(pl.col("kind") != VisitKind.CHECK.value)  # `lycosa uptime` tells of those
+    urls = rows.filter(pl.col("operation") == "")
+    return {
+        "states": counted(urls, "state"),
+        "reasons": counted(urls.filter(pl.col("reason") != ""), "state", "reason"),
+        "collections": counted(urls, "collection", "state"),
+        "operations": counted(rows.filter(pl.col("operation") != ""), "operation", "state"),
+        "waiting": waiting_for(urls, hosts, now_ms),
+        "due_again": due_again_of(urls, collections, now_ms),
+        "traps": hosts.select("traps").explode("traps").drop_nulls().unnest("traps").group_by("name").agg(pl.len(), pl.col("count").sum()),
+        "page_facts": pages.group_by("collection").agg(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
+        "languages": counted(pages, "language"),
+        "visit_facts": visits.select(
+            pl.len().alias("visits"),
+            pl.col("content_length").sum().alias("bytes"),
+            pl.col("fetched_at").min().alias("first"),
+            pl.col("fetched_at").max().alias("last"),
+        ),
+        "statuses": counted(visits, "http_status"),
+        "errors": counted(visits.filter(pl.col("error") != ""), "error"),
+        "hosts": hosts.filter(pl.col("host") != "").select(
+            "host", "known", "visited", "pages", "bytes", "fails", "delay", "not_before", "last_visit_at", "server"
+        ),
+    }
+
+
+def _owner(workspace: Workspace) -> dict[str, object] | None:
+    owner = workspace.owner()
+    return None if owner is None else {"pid": owner.pid, "host": owner.host, "since": owner.started_at, "command": owner.command}
+
+
+def _index(root: str) -> dict[str, object] | None:
+    newest = current_generation(root)
+    if newest is None:
+        return None
+    return {"generation": newest.generation, "documents": newest.documents, "log_entry": newest.log_entry}
 
 
 def counted(rows: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
