@@ -99,7 +99,7 @@ def judge(root: Path | str, web: Web, log: Sequence[Logged], expected: Truth, tr
     assert max(found.record_ids.values()) == 1
     twice = {url: count for url, count in found.visits.items() if count > 1 and (url, "") in found.states}
     unseen, repeated = without_visit(root, log)
-    unseen = _really(unseen, log, found)
+    unseen = really_unseen(unseen, log, found)
     assert repeated == {}, f"two requests within the time of one visit: {list(repeated.items())[:5]}"
     assert not twice, f"visited twice: {list(twice.items())[:5]}"
     apart = [*troubles, *moves(root)]
@@ -112,7 +112,7 @@ def judge(root: Path | str, web: Web, log: Sequence[Logged], expected: Truth, tr
     return Report(len(log), len(unseen), len(again), len({request.host for request in log}))
 
 
-def _really(unseen: frozenset[Logged], log: Sequence[Logged], found: Facts) -> frozenset[Logged]:
+def really_unseen(unseen: frozenset[Logged], log: Sequence[Logged], found: Facts) -> frozenset[Logged]:
     """Without the requests that a busy machine began so late that they lie beside their visit's time: as many as there are visits left."""
     spare = found.exchanges - Counter(f"http://{each.host}{each.path}" for each in log if each not in unseen)
     lost = []

@@ -45,7 +45,7 @@ class Child:
     def __init__(self, name: str, work: Callable[..., None], *arguments: Any) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_live, args=(work, theirs, os.getpid(), arguments), name=name)
+        self._process = context.Process(target=_live, args=(work, theirs, os.getpid(), name, arguments), name=name)
         with interrupts_held():
             self._process.start()
         theirs.close()
@@ -97,8 +97,8 @@ class Child:
         return said or (f"exit code {code}" if code else "")
 
 
-def _live(work: Callable[..., None], pipe: Connection, parent: int, arguments: tuple[Any, ...]) -> None:
-    die_with_parent(parent)
+def _live(work: Callable[..., None], pipe: Connection, parent: int, name: str, arguments: tuple[Any, ...]) -> None:
+    die_with_parent(parent, name)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the parent, which reads its settings again
 
     def tell(news: News, text: str = "") -> None:

@@ -7,6 +7,7 @@ redirects, copies, removed and forbidden ones, files, traps. Each belongs to the
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -71,6 +72,14 @@ class Layout:
         if number >= host.size:
             return event_time(self._births(host), host.births_per_day, number - host.size + 1)
         return -1 - draw(self.plan.seed, "born", host.number, number) % (2_000 * 86_400_000)
+
+    def is_dead(self, host: Host, number: int, at: int) -> bool:
+        """Whether a page was removed by this time; never a front page or one that others can hang under."""
+        rate = self.plan.deaths_per_day
+        if rate <= 0 or number == 0 or number * host.branching + 1 < self._final_size(host):
+            return False
+        life = -math.log(1 - unit(self.plan.seed, "death", host.number, number)) / rate * 86_400_000
+        return at > max(self.born_at(host, number), 0) + life
 
     def _births(self, host: Host) -> int:
         return draw(self.plan.seed, "births", host.number)
@@ -168,7 +177,8 @@ class Layout:
         size = self.size(host, at) if at is not None else 1 << 62
         found = self._special(host, path) or self._page(host, path, size) or self._extra(host, path, size)
         if found is not None:
-            return found
+            dead = at is not None and found.kind in (Kind.PAGE, Kind.TRANSLATION) and self.is_dead(host, found.number, at)
+            return found._replace(kind=Kind.GONE) if dead else found
         for trap in host.traps:
             if trap is Trap.SOFT_404:
                 return Place(Kind.TRAP, trap=trap, detail=path)

@@ -96,6 +96,7 @@ class WebPlan:
     changes_per_day: float = 0.05  # median of the pages that change; front pages and hubs are above it
     change_spread: float = 1.5  # standard deviation of the logarithm
     births_per_day: float = 0.0  # new pages a day on each news host
+    deaths_per_day: float = 0.0  # of a page without children: how likely it is removed for good, with whatever pages still link to it
     window_ms: int = 600_000  # failures of hosts come and go in windows of this length
     fault_window_ms: int = 20_000  # resets and their kin, per page
     failing_share: float = 0.3  # of the windows

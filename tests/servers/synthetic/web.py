@@ -186,7 +186,7 @@ class Web:
         layout = self.layout
         for host in self.open_hosts():
             for number in range(layout.size(host, at)):
-                if orphans or not layout.is_orphan(host, number):
+                if (orphans or not layout.is_orphan(host, number)) and not layout.is_dead(host, number, at):
                     for language in host.languages:
                         yield f"http://{host.name}{layout.path(host, number, language)}"
 

@@ -35,7 +35,7 @@ def live(parent: int, name: str, address: str, key: bytes, complaint: str, make:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    die_with_parent(parent)
+    die_with_parent(parent, name)
     where = f"process {os.getpid()} ({name})"
     try:
         kept = Kept(where, make, arguments)
