@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
-from lycosa.app.memory import tune_memory
+from lycosa.app.memory import give_back, tune_memory
 from lycosa.app.processes import News
 from lycosa.app.room import is_disk_full
 from lycosa.core.config import IndexSettings
@@ -26,7 +26,7 @@ def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> Non
 
     signal.signal(signal.SIGTERM, end)
     tune_memory()
-    indexer = Indexer(root, settings)
+    indexer = Indexer(root, settings, between=give_back)
     last = working = False
     try:
         while not last:

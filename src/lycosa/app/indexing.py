@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from lycosa.app.memory import give_back
 from lycosa.core.clock import Clock
 from lycosa.core.config import IndexSettings
 from lycosa.core.errors import LycosaError
@@ -21,7 +22,7 @@ class IndexFollower:
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
-        self._indexer = Indexer(root, settings)
+        self._indexer = Indexer(root, settings, between=give_back)
         self._interval_ms = settings.interval
         self._clock = clock
         self._wake = threading.Event()
@@ -43,6 +44,7 @@ class IndexFollower:
         self._end()
         if self.error is not None:
             raise self.error
+        give_back()
         self._indexer.update()
 
     def close(self) -> None:

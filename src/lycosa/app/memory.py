@@ -34,6 +34,15 @@ def tune_memory() -> None:
         mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES)
 
 
+def give_back() -> None:
+    """Give freed memory and the code of large libraries back, between two parts of work that need memory of their own: the crawl, the
+    index, its suggestions. 40 to 60 MB of the peak of 390 (the six documentation sites) for a hundredth of a second."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    give_back_code()
+
+
 def give_back_code() -> None:
     """Take the code of large libraries out of the process's memory; what is run again comes back from the files' cache.
 

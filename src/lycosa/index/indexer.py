@@ -84,17 +84,24 @@ class IndexReport:
 
 
 class Indexer:
-    """The indexers of all shards, one after the other. Keep it between updates: opening costs more than a small update.
+    """The indexers of all shards, one after the other. Keep it between updates: opening costs more than a small update. `between` is
+    called after the index and after its suggestions were made, each of which leaves memory behind.
 
     Raises:
         WorkspaceError: there is no workspace, or its log or index is damaged.
         UsageError: `korean` asks for a package that is not installed.
     """
 
-    def __init__(self, root: str, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        settings: IndexSettings | None = None,
+        clock: Clock | None = None,
+        between: Callable[[], object] = lambda: None,
+    ) -> None:
         self._shards: list[ShardIndexer] = []  # first, for `__del__`
         count = (settings or IndexSettings()).shards
-        self._shards = [ShardIndexer(root, shard, settings, clock) for shard in shards_of(count)]
+        self._shards = [ShardIndexer(root, shard, settings, clock, between) for shard in shards_of(count)]
 
     def __enter__(self) -> Indexer:
         return self
@@ -140,7 +147,14 @@ class ShardIndexer:
         UsageError: `korean` asks for a package that is not installed.
     """
 
-    def __init__(self, root: str, shard: Shard = WHOLE, settings: IndexSettings | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        shard: Shard = WHOLE,
+        settings: IndexSettings | None = None,
+        clock: Clock | None = None,
+        between: Callable[[], object] = lambda: None,
+    ) -> None:
         self._locks: list[int] = []
         self._builder: IndexBuilder | None = None
         self._workspace = Workspace.open(root)
@@ -152,6 +166,7 @@ class ShardIndexer:
         self._analysis = Analysis((self._settings.korean,))
         self._versions = analysis_versions(self._analysis)
         self._clock = clock or SystemClock()
+        self._between = between
         self._state = LogState(self._workspace.log)
         self._current: Generation | None = None
         self._collections: set[str] = set()
@@ -405,8 +420,10 @@ class ShardIndexer:
             graph=ranked,
         )
         build = builder.link()
+        self._between()
         if suggestions:
             self._suggest(build, before, ranked)
+            self._between()
         elif before is not None:
             suggest.carry_over(before.path, build)
         return generations.publish(self._storage, build, info, self._line)
