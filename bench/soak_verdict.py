@@ -314,10 +314,15 @@ def failed_visits(root: Path) -> dict[str, list[tuple[int, int]]]:
 def asked_early(
     log: Sequence[Logged], unseen: frozenset[Logged], failed: Mapping[str, list[tuple[int, int]]], web: Web, max_age_ms: int
 ) -> list[tuple[str, int]]:
-    """Pages that were answered well and asked for again too soon: URL, and how many ms after."""
+    """Pages that were answered well and asked for again too soon, though no list of their host was read between, which may have said that
+    they are new: URL, and how many ms after."""
     times: dict[str, list[Logged]] = defaultdict(list)
+    lists: dict[str, list[int]] = defaultdict(list)
     for request in log:
-        times[f"http://{request.host}{request.path}"].append(request)
+        url = f"http://{request.host}{request.path}"
+        times[url].append(request)
+        if web.kind(url) in (Kind.SITEMAP, Kind.FEED):
+            lists[request.host].append(request.answered_at_ms)
     found = []
     for url, mine in times.items():
         if len(mine) > 1 and web.kind(url) in _SHOWN:
@@ -325,7 +330,8 @@ def asked_early(
                 apart = after.arrived_at_ms - before.arrived_at_ms
                 well = before.status in (200, 304) and before not in unseen
                 well = well and not any(start <= before.arrived_at_ms <= end for start, end in failed.get(url, ()))
-                if well and apart < max_age_ms - CLOCKS_MS:
+                told = any(before.arrived_at_ms <= at <= after.arrived_at_ms for at in lists[before.host])
+                if well and not told and apart < max_age_ms - CLOCKS_MS:
                     found.append((url, apart))
     return found
 
