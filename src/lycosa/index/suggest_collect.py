@@ -28,6 +28,7 @@ WEIGHTS = {TITLE: 3.0, ANCHOR: 2.0, HEADING: 1.0, WORD: 0.5}
 USUAL_PAGES = 3  # of a host that hold a phrase; what is on more of them says little of each
 COMMON = 0.25  # of the pages of a language: words on more of them are no suggestions
 FEW_PAGES = 500  # above which a word on one page is not kept: most are misspelled, or nobody's
+FOLDED_ROWS = 100_000  # of words, at least, that wait to be put together
 LEAST_PAGES = 3  # that hold a word which is suggested
 
 COLUMNS = ("partition", "url_key", "host_key", "language", "title", "headline", "headings", "main_text", "text", "may_index")
@@ -64,6 +65,8 @@ class Collector:
             if looked_at.height:
                 self._words.append(_words(looked_at))
         self._phrases = _fewer(self._phrases, 2 * self.most_phrases, _together_phrases, "weight", self.most_phrases)
+        if sum(part.height for part in self._words[1:]) > max(FOLDED_ROWS, self._words[0].height):
+            self._words = [_together_words(self._words)]  # most are words that other pages have, too
         self._words = _fewer(self._words, 2 * self.most_words, _together_words, "pages", self.most_words)
 
     def words(self) -> list[KnownWord]:
@@ -75,13 +78,18 @@ class Collector:
             rows = rows.filter(pl.col("pages") > 1)
         rows = rows.top_k(min(self.most_words, rows.height), by="pages")
         best: dict[tuple[str, str], KnownWord] = {}
+        languages: dict[str, str] = {}  # each once in memory
         for language, text, pages in rows.sort("pages", "text", descending=[True, False]).iter_rows():
             form = folded(text)
             if not form:
                 continue
             before = best.get((language, form))
-            count = pages * self.share + (before.pages if before else 0)
-            best[language, form] = KnownWord(before.text if before else text, form, language, count)
+            if before is not None:
+                best[language, form] = KnownWord(before.text, form, before.language, before.pages + pages * self.share)
+            else:
+                best[language, form] = KnownWord(
+                    text, text if form == text else form, languages.setdefault(language, language), pages * self.share
+                )
         return list(best.values())
 
     def phrases(self, words: list[KnownWord]) -> list[Phrase]:
