@@ -110,7 +110,7 @@ def rank_when_due(root: str) -> None:
     found = newest(workspace)
     if found is not None:
         info, _ = found
-        if SystemClock().now_ms() - info.made_at < RANK_EVERY_MS or info.log_entry == workspace.state().head:
+        if abs(SystemClock().now_ms() - info.made_at) < RANK_EVERY_MS or info.log_entry == workspace.state().head:
             return
     with suppress(FileNotFoundError):  # a merge took a file away: the next time
         make_generation(workspace, index_analysis(root))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+_STEP_MS = 1_000
+
 
 class Clock(Protocol):
     """Two readings: `now_ms` is the date (UTC, may jump); `monotonic_ms` only ever grows and is for intervals."""
@@ -22,6 +24,23 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+
+class ClockStep:
+    """Notices that a clock's date was set back, as `monotonic_ms` was not. Not thread-safe."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset = clock.now_ms() - clock.monotonic_ms()
+
+    def back_ms(self) -> int:
+        """By how much since the last call; 0 if it was not, or by less than a second: then it was adjusted."""
+        began = self._clock.monotonic_ms()
+        offset = self._clock.now_ms() - began
+        if self._clock.monotonic_ms() - began >= _STEP_MS:
+            return 0  # we stood still between the two readings
+        back, self._offset = self._offset - offset, offset
+        return back if back >= _STEP_MS else 0
 
 
 class ManualClock:

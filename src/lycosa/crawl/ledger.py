@@ -20,7 +20,7 @@ from lycosa.crawl.batch import Batch
 from lycosa.crawl.budgets import PageBudgets, is_held
 from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
-from lycosa.crawl.robots import RobotsKeeper
+from lycosa.crawl.robots import RobotsKeeper, holds_now
 from lycosa.crawl.screen import PUT_OFF_MS, Excluded, Screen, TrapKeeper
 from lycosa.crawl.territory import Territory
 from lycosa.crawl.unread import Unread
@@ -390,7 +390,7 @@ class Ledger:
         if self.robots.known(origin, now_ms):
             return True
         for entry in self.frontier.hosts[host_key].row.robots:
-            if entry.origin == origin and entry.expires_at > now_ms:
+            if entry.origin == origin and holds_now(entry, now_ms):
                 self.robots.load(entry)
                 return True
         return False

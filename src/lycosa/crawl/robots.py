@@ -19,6 +19,7 @@ MAX_HOPS = 5
 UNREACHABLE_TTL_MS = 30 * 60_000
 """How long "not allowed" stands after robots.txt could not be had: half of the shortest lifetime of one that could."""
 
+_ADJUSTED_MS = 60_000  # by so much clocks differ that are right
 _PARSED_BYTES = 32 * 2**20
 _OVERHEAD_BYTES, _BYTES_A_BYTE = 2_000, 14
 # A parsed file costs about 14 times its text, by estimate from one measured at 24 times with the lines' text kept.
@@ -28,8 +29,14 @@ _OVERHEAD_BYTES, _BYTES_A_BYTE = 2_000, 14
 class _Known:
     robots: Robots
     reachable: bool
+    fetched_at: int
     expires_at: int
     cost: int
+
+
+def holds_now(entry: RobotsEntry | _Known, now_ms: int) -> bool:
+    """Whether a file has not expired. One that was fetched later than now is of a clock that was set back: when it expires is not known."""
+    return entry.fetched_at - _ADJUSTED_MS <= now_ms < entry.expires_at
 
 
 class RobotsKeeper:
@@ -42,7 +49,7 @@ class RobotsKeeper:
 
     def known(self, origin: str, now_ms: int) -> bool:
         entry = self._known.get(origin)
-        return entry is not None and entry.expires_at > now_ms
+        return entry is not None and holds_now(entry, now_ms)
 
     def reachable(self, origin: str) -> bool:
         entry = self._known.get(origin)
@@ -103,7 +110,7 @@ class RobotsKeeper:
         else:
             robots = Robots.nothing()
         old = self._known.pop(entry.origin, None)
-        known = _Known(robots, verdict != "deny_all", entry.expires_at, len(entry.body) * _BYTES_A_BYTE + _OVERHEAD_BYTES)
+        known = _Known(robots, verdict != "deny_all", entry.fetched_at, entry.expires_at, len(entry.body) * _BYTES_A_BYTE + _OVERHEAD_BYTES)
         self._known[entry.origin] = known
         self._cost += known.cost - (old.cost if old else 0)
         while self._cost > _PARSED_BYTES and len(self._known) > 1:

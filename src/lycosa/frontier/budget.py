@@ -55,6 +55,13 @@ class Budget:
         """Count anew."""
         self._began_at, self.spent = now_ms, 0
 
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back."""
+        self._began_at -= by_ms
+        self._counted_at -= by_ms
+        self._turned_at -= by_ms
+        self._opens_at -= by_ms
+
     def turn(self, now_ms: int) -> None:
         """Open again when it is time: for those that have waited longest, or for all."""
         if self._bar == _OPEN:

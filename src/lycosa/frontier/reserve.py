@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.records import HostRow, UrlId, UrlRow
 from lycosa.fetch.robots import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.agenda import Agenda
@@ -26,6 +26,7 @@ from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
 from lycosa.frontier.frontier import Frontier, HostQueue
 from lycosa.frontier.heads import HORIZON_MS, Heads, Pending
+from lycosa.frontier.politeness import BACKOFF_CAP_MS
 from lycosa.frontier.reach import Unvisited
 from lycosa.frontier.recrawl import RecrawlRules
 from lycosa.frontier.shelf import Shelf, summary
@@ -100,6 +101,7 @@ class Reserve:
         self._rest_at = NEVER  # no resting host is due before; ms since 1970
         self._rest_at_until = -1
         self._unvisited_first = any(order.strategy.unvisited_first for order in frontier.orders.values())
+        self._clock_step = ClockStep(clock)
 
     @property
     def only(self) -> Unvisited | None:
@@ -193,9 +195,11 @@ class Reserve:
         for frame in shelves.urls.live(("state", "depth", *needed)):
             self.directory.extend(summary(frame, due))
             yield frame
+        last_visit_at = pl.col("last_visit_at").cast(pl.Int64)
+        ahead = (last_visit_at - self._clock.now_ms()).clip(lower_bound=0)  # as in `_take_up`
         self.directory.update(
             frame.filter(pl.col("host") != "").select(
-                "host_key", "pages", next_at=pl.col("not_before").cast(pl.Int64), last_visit_at=pl.col("last_visit_at").cast(pl.Int64)
+                "host_key", "pages", next_at=pl.col("not_before").cast(pl.Int64) - ahead.fill_null(0), last_visit_at=last_visit_at
             )
             for frame in self._with_domains(
                 shelves.hosts.live(("host", "registrable_domain", "pages", "delay", "not_before", "last_visit_at"))
@@ -270,6 +274,7 @@ class Reserve:
     def next_time(self) -> int | None:
         """When a refill may find something that is due, in ms of the monotonic clock; None: nothing rests that ever will be."""
         now = self._clock.monotonic_ms()
+        self._heed_clock()
         if self.frontier.dry:
             return max(now, self._next_refill)
         if now >= self._rest_at_until:
@@ -295,6 +300,7 @@ class Reserve:
         now = self._clock.monotonic_ms()
         if now < self._next_refill:
             return False
+        self._heed_clock()
         self._next_refill = now + _REFILL_EVERY_MS
         now_ms = self._clock.now_ms()
         dry = self.heads.take_dry()
@@ -319,6 +325,20 @@ class Reserve:
         """Send back every host that has nothing to do now (before the counts of a resting frontier are asked for)."""
         for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
             self._close(key)
+
+    def _heed_clock(self) -> None:
+        """When the date was set back, what rests waits no longer for it: hosts that were due would not be until it is that late again."""
+        back_ms = self._clock_step.back_ms()
+        if not back_ms:
+            return
+        until = self._clock.now_ms() + back_ms + BACKOFF_CAP_MS  # what is due later is so by a schedule, which has dates
+        self.directory.set_back(until, back_ms)
+        self.heads.set_back(until, back_ms)
+        if self._rest_at < NEVER:
+            self._rest_at -= back_ms
+        for budget in self.budgets.values():
+            budget.set_back(back_ms)
+        self._rest_at_until = -1
 
     # -- hosts --------------------------------------------------------------------------------------------------------
 
@@ -413,12 +433,13 @@ class Reserve:
             self.directory.activate(slot)
 
     def _take_up(self, row: HostRow) -> None:
+        now_ms = self._clock.now_ms()
         self.frontier.clocks.take_up(
             row.host_key,
             row.registrable_domain,
             max(self._least_pause_ms, min(row.delay_ms, _LONGEST_PAUSE_MS)),
-            not_before=row.not_before,
-            now_ms=self._clock.now_ms(),
+            not_before=row.not_before - max(row.last_visit_at - now_ms, 0),  # a visit to come: the clock was set back since
+            now_ms=now_ms,
             monotonic_ms=self._clock.monotonic_ms(),
         )
 

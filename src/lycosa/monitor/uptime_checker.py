@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol
 
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.errors import FetchError
 from lycosa.core.monitor import Monitor
 from lycosa.core.records import CHECKS, Exchange, UrlId, Visit, VisitKind
@@ -112,6 +112,7 @@ class Checker:
         self._ready: list[tuple[int, int]] = []  # heap of (time, host_key)
         self._under_way = 0
         self._next_tick = 0
+        self._clock_step = ClockStep(clock)
         self.watched: dict[str, Watched] = {}
 
     def watch(self, monitors: Iterable[Monitor]) -> None:
@@ -132,6 +133,10 @@ class Checker:
 
     def turn(self, now: int, *, may_start: bool) -> None:
         """See `lycosa.crawl.checks.Checks`."""
+        back_ms = self._clock_step.back_ms()
+        if back_ms:
+            self._watchman.set_back(back_ms)
+            self._desk.set_back(back_ms)
         for check in self._runner.take():
             self._finish(check, now)
         if now >= self._next_tick:
@@ -245,7 +250,8 @@ class Checker:
         self._keep(bare, visit)
         watched.last, watched.text = visit, verdict.text
         address = exchange.ip if exchange.status else ""
-        return Found(visit.url, visit.fetched_at, verdict.verdict, verdict.text, address, check.certificate_until)
+        at = min(visit.fetched_at, self._clock.now_ms())  # it was set back while the check ran
+        return Found(visit.url, at, verdict.verdict, verdict.text, address, check.certificate_until)
 
     def _follow(self, heard: Heard, now: int) -> None:
         self._desk.take(heard.events, self._clock.now_ms())

@@ -130,6 +130,14 @@ class Desk:
                 self._put(target, notices)
                 target.left_at = now_ms
 
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back: what waits to be told waits no longer for it."""
+        for target in self._targets.values():
+            target.down_at -= by_ms
+            target.up_at -= by_ms
+            target.left_at -= by_ms
+            target.hosts = {host: at - by_ms for host, at in target.hosts.items()}
+
     # -- gathering ----------------------------------------------------------------------------------------------------
 
     def _note(self, target: _Target, outage: Outage, now_ms: int) -> None:

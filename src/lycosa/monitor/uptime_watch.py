@@ -176,6 +176,18 @@ class Watchman:
         self._settle(now_ms, heard)
         return heard
 
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back: what is compared with later times is so much earlier. An outage that was told keeps its date."""
+        self._answers = [(at - by_ms, place) for at, place in self._answers]
+        self._held = {url: since - by_ms for url, since in self._held.items()}
+        self._online_at -= by_ms
+        self._asked_at -= by_ms
+        for standing in self.standings.values():
+            standing.well_at -= by_ms if standing.well_at else 0
+            standing.up_at -= by_ms if standing.oks else 0
+            if standing.fails and not standing.down:
+                standing.since -= by_ms
+
     # -- whose fault it is --------------------------------------------------------------------------------------------
 
     def _settle(self, now_ms: int, heard: Heard) -> None:
@@ -290,4 +302,5 @@ class Watchman:
             self._failing.pop(url, None)
 
     def _outage(self, url: str, standing: Standing, *, since: int = 0, until: int = 0) -> Outage:
-        return Outage(url, authority(url), since or standing.since, standing.cause, standing.text, until)
+        since = since or standing.since
+        return Outage(url, authority(url), since, standing.cause, standing.text, max(until, since) if until else 0)

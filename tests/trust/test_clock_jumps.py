@@ -1,0 +1,252 @@
+"""The date is set while Lycosa runs: an hour back, a year ahead. Nothing is lost, nobody is asked too often, nothing stands still."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.clock import ClockStep, ManualClock, SystemClock
+from lycosa.core.records import RobotsEntry
+from lycosa.crawl.robots import RobotsKeeper
+from lycosa.crawl.worker import Limits
+from lycosa.frontier.budget import PERIOD_MS, Budget
+from lycosa.store.check import verify
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import page
+from tests.crawl.sessions import collection, select, work
+from tests.monitor.uptime_world import FINE, REFUSED, Answer, World, monitor
+from tests.servers.nginx import Nginx, Server, nginx
+from tests.servers.system import require_file
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+YEAR = 365 * DAY
+HOSTS, PAGES = 3, 4
+PAUSE_MS = 100
+LIBRARY = f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1"
+
+
+class SetClock(SystemClock):
+    """The system's clock, whose date is set to other times as it goes on: (after ms, so far ahead)."""
+
+    def __init__(self, jumps: Sequence[tuple[int, int]]) -> None:
+        self._jumps = jumps
+        self._began = time.monotonic()
+
+    def now_ms(self) -> int:
+        past = (time.monotonic() - self._began) * 1000
+        return super().now_ms() + next((ahead for after, ahead in reversed(self._jumps) if past >= after), 0)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    servers = []
+    for host in range(1, HOSTS + 1):
+        root = tmp_path_factory.mktemp(f"host-{host}")
+        for number in range(PAGES):
+            (root / f"{number}.html").write_text(
+                page(f"/{number + 1}.html" if number + 1 < PAGES else "/", text=f"page {number} of {host}")
+            )
+        (root / "index.html").write_text(page("/0.html", text=f"host {host}"))
+        servers.append(Server(f"127.0.3.{host}", root, "index.html", False))
+    with nginx(servers) as server:
+        yield server
+
+
+def seeds(web: Nginx) -> list[str]:
+    return [f"http://127.0.3.{host}:{web.port}/" for host in range(1, HOSTS + 1)]
+
+
+def assert_all_was_fetched_politely(web: Nginx, mark: int, root: Path) -> None:
+    asked = web.requests(mark)
+    pages = Counter(request.url for request in asked if request.uri != "/robots.txt")
+    assert pages == Counter([f"{seed}{name}" for seed in seeds(web) for name in ("", *(f"{number}.html" for number in range(PAGES)))])
+    for host in {request.host for request in asked}:
+        times = sorted(request.at for request in asked if request.host == host)
+        assert min(later - earlier for earlier, later in pairwise(times)) >= PAUSE_MS - 20, (
+            host
+        )  # of nginx's clock, which stands by its own ticks
+    assert {row["state"] for row in select(root, "SELECT state FROM urls")} == {"visited"}
+    assert all(int(str(row["duration_ms"])) >= 0 for row in select(root, "SELECT duration_ms FROM visits"))
+    assert verify(Workspace.open(str(root)), deep=True).ok
+
+
+JUMPS = {
+    "an hour back": [(400, -HOUR)],
+    "a year ahead": [(400, YEAR)],
+    "a year ahead, and back again": [(400, YEAR), (1_000, 0)],
+    "to and fro": [(300, -DAY), (700, DAY), (1_100, -YEAR), (1_500, HOUR)],
+}
+
+
+@pytest.mark.parametrize(
+    "jumps", [pytest.param(jumps, marks=[pytest.mark.prove] * (name != "an hour back"), id=name) for name, jumps in JUMPS.items()]
+)
+def test_a_crawl_whose_date_is_set_comes_to_its_end(web: Nginx, tmp_path: Path, jumps: list[tuple[int, int]]) -> None:
+    """One host at hand, the others at rest: what rests has dates."""
+    mark = web.mark()
+    settings = ("crawl.active_hosts=1", "crawl.commit_pages=4", "crawl.commit_interval=300ms")
+    chosen = collection("c", delay=f"{PAUSE_MS}ms")
+    crawled = work(tmp_path / "w", [(chosen, seeds(web))], settings=settings, clock=SetClock(jumps))
+    assert crawled.progress.ended == "finished"
+    assert_all_was_fetched_politely(web, mark, tmp_path / "w")
+
+
+def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(web: Nginx, tmp_path: Path) -> None:
+    """A run a year ahead is stopped; the next one has the right date, and the hosts' rests are of a year to come."""
+    mark = web.mark()
+    chosen = collection("c", delay=f"{PAUSE_MS}ms")
+    first = work(tmp_path / "w", [(chosen, seeds(web))], clock=SetClock([(0, YEAR)]), limits=Limits(max_pages=6))
+    assert first.progress.ended == "max_pages"
+    assert work(tmp_path / "w", [(chosen, seeds(web))]).progress.ended == "finished"
+    assert_all_was_fetched_politely(web, mark, tmp_path / "w")
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("dates", [("-1h",), ("+1y",), ("+1y", "+0"), ("-1d", "+1d", "-1y")], ids=",".join)
+def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> None:
+    """The whole process is told other dates, by libfaketime."""
+    library = require_file(LIBRARY, "libfaketime")
+    date = tmp_path / "date"
+    date.write_text("+0")
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": str(date),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    mark = web.mark()
+    lycosa = str(Path(sys.executable).parent / "lycosa")
+    settings = (
+        "crawl.active_hosts=1",
+        "crawl.commit_pages=4",
+        "collection.courtesy_factor=0",
+        "collection.traps=false",
+        "fetch.retry_wait=1s",
+    )
+    overrides = [part for setting in settings for part in ("--set", setting)]
+    command = [lycosa, "-w", str(tmp_path / "w"), *overrides, "crawl", *seeds(web), "--delay", "300ms", "--json", "--quiet"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        for step, said in enumerate(dates, 1):
+            while len(web.requests(mark)) < 6 * step and process.poll() is None:
+                time.sleep(0.02)
+            date.write_text(said)
+        summary = json.loads(process.communicate()[0])
+    assert (process.returncode, summary["ended"], summary["left_for_later"]) == (0, "finished", {})
+    assert_all_was_fetched_politely(web, mark, tmp_path / "w")
+
+
+def test_only_setting_a_clock_back_is_noticed() -> None:
+    clock = JumpyClock()
+    step = ClockStep(clock)
+    found = []
+    for jump in (0, HOUR, -900, -HOUR, 0, -YEAR):
+        clock.advance(5_000)
+        clock.ahead_ms += jump
+        found.append(step.back_ms())
+    assert found == [0, 0, 0, HOUR, 0, YEAR]
+
+
+def test_a_robots_txt_of_a_time_to_come_is_asked_for_again() -> None:
+    """Fetched while the clock was a year ahead: by its date it would hold for a year."""
+    keeper = RobotsKeeper("lycosa")
+    keeper.load(RobotsEntry("http://a.test", 200, 10 * DAY, 11 * DAY, "User-agent: *\nDisallow:\n"))
+    assert [keeper.known("http://a.test", at) for at in (0, 10 * DAY - HOUR, 10 * DAY - 1_000, 10 * DAY, 11 * DAY)] == [
+        False, False, True, True, False,
+    ]  # fmt: skip
+
+
+def test_a_budget_opens_in_time_when_the_date_was_set_back() -> None:
+    budget = Budget(per_day=144.0, now_ms=YEAR)  # one in ten minutes
+    assert budget.take(0, YEAR)
+    assert not budget.take(0, YEAR)
+    budget.set_back(HOUR)
+    assert not budget.take(0, YEAR - HOUR)
+    assert budget.take(0, YEAR - HOUR + PERIOD_MS)
+    assert budget.allowed(YEAR - HOUR + PERIOD_MS) == pytest.approx(1.0)
+
+
+# -- availability -------------------------------------------------------------------------------------------------------
+
+
+class JumpyClock(ManualClock):
+    """A clock that is moved by hand, its date besides."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+class JumpyWorld(World):
+    """Its time is that of the monotonic clock."""
+
+    @property
+    def now(self) -> int:
+        return self.clock.monotonic_ms() - self.start_ms
+
+
+MINUTE = 60_000
+BROKEN, WELL = 30 * MINUTE, 45 * MINUTE
+
+
+@pytest.mark.parametrize("jump_ms", [-YEAR, -HOUR, 0, HOUR, YEAR])
+@pytest.mark.parametrize("jump_at", [10 * MINUTE, 30 * MINUTE + 33_000, 40 * MINUTE, 45 * MINUTE + 51_000])
+def test_an_outage_is_told_in_time_and_nobody_is_hammered(jump_ms: int, jump_at: int) -> None:
+    """The first of four sites is down for a quarter of an hour; the date is set at one moment of that."""
+    urls = [f"http://site-{number}.example/" for number in range(4)]
+    asked: Counter[int] = Counter()
+
+    def answer(url: str, at: int) -> Answer:
+        asked[at // MINUTE] += url == urls[0]
+        return REFUSED if url == urls[0] and BROKEN <= at < WELL else FINE
+
+    clock = JumpyClock()
+    world = JumpyWorld(answer, clock)
+    world.checker.watch([monitor(url, every="1m") for url in urls])
+    told: list[tuple[str, int]] = []
+    for minute in range(1, 65):
+        if minute - 1 <= jump_at / MINUTE < minute:
+            world.run(jump_at)
+            clock.ahead_ms = jump_ms
+        world.run(minute * MINUTE)
+        told += [(notice.kind, minute) for notice in world.notices[len(told) :]]
+    assert [kind for kind, _ in told] == ["down", "up"]
+    assert 30 < told[0][1] <= 34
+    assert 45 < told[1][1] <= 49
+    assert not world.offlines
+    assert max(asked.values()) <= 6  # once a minute, and what confirms it
+    ends = [event for _, event in world.events if getattr(event, "until", 0)]
+    assert len(ends) == 1
+    assert ends[0].until >= ends[0].since
+
+
+def test_after_our_own_network_was_down_a_date_that_is_set_back_hides_no_outage() -> None:
+    """What began while our network was down says nothing of a page and is checked anew at once: not for an hour on end."""
+    urls = [f"http://site-{number}.example/" for number in range(4)]
+    asked: Counter[int] = Counter()
+
+    def answer(url: str, at: int) -> Answer:
+        asked[at // MINUTE] += url == urls[0]
+        return REFUSED if 10 * MINUTE <= at < 15 * MINUTE or (url == urls[0] and 20 * MINUTE <= at < 30 * MINUTE) else FINE
+
+    clock = JumpyClock()
+    world = JumpyWorld(answer, clock)
+    world.checker.watch([monitor(url, every="1m") for url in urls])
+    world.run(18 * MINUTE)
+    clock.ahead_ms = -HOUR
+    world.run(26 * MINUTE)
+    assert [notice.kind for notice in world.notices] == ["offline", "online", "down"]
+    world.run(35 * MINUTE)
+    assert [notice.kind for notice in world.notices][3:] == ["up"]
+    assert max(asked.values()) <= 8
