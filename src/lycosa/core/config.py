@@ -338,6 +338,9 @@ class Config(Section):
     monitor: tuple[Monitor, ...] = Field((), description="What `lycosa uptime` watches, one [[monitor]] each.")
 
 
+_MOST_PLACED = 20  # faults whose line is told: to find one takes as long as the file has lines, squared
+
+
 def parse_config(
     text: str, source: str = "lycosa.toml", overrides: tuple[str, ...] = (), bad: MutableMapping[str, str] | None = None
 ) -> Config:
@@ -358,7 +361,10 @@ def parse_config(
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        problems = [(problem["loc"], _explain(problem, text, source, overrides)) for problem in error.errors()]
+        problems = [
+            (problem["loc"], _explain(problem, text if number < _MOST_PLACED else "", source, overrides))
+            for number, problem in enumerate(error.errors())
+        ]
         if bad is None or not all(len(location) > 1 and location[0] == "collection" for location, _ in problems):
             raise ConfigError("\n".join(message for _, message in problems)) from None
         tables = data["collection"]
