@@ -1,4 +1,4 @@
-"""`lycosa check`: verify a workspace."""
+"""`lycosa check`: verify a workspace, and mend what can be mended."""
 
 from __future__ import annotations
 
@@ -11,20 +11,28 @@ from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace
 
 def command(
     context: typer.Context,
-    deep: Annotated[bool, typer.Option("--deep", help="Also read every archived record.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Also read every archived record and every stored text.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended: leftovers, CDXJ files, index, graph.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Verify the log, the files, the states of URLs and what the archive holds. Exit code 1 if something is wrong."""
+    """Verify the log, the files, the states of URLs, what the archive holds, and the index. Exit code 1 if something is wrong."""
     from dataclasses import asdict
 
-    from lycosa.store.check import verify
-    from lycosa.store.workspace import Workspace
+    from lycosa.app.checking import check_workspace
+    from lycosa.app.repairing import Repaired, repair_workspace
 
-    report = verify(Workspace.open(workspace_root(context, workspace)), deep=deep)
+    root = workspace_root(context, workspace)
+    repaired = repair_workspace(root, deep=deep) if repair else Repaired(check_workspace(root, deep=deep))
+    report = repaired.report
     if json_output:
-        print_json({**asdict(report), "counts": dict(report.counts)})  # asdict makes another Counter of a Counter
+        changes = {"repaired": repaired.done, "not_repaired": repaired.failed} if repair else {}
+        print_json({**asdict(report), "counts": dict(report.counts), **changes})  # asdict makes another Counter of a Counter
     else:
+        for where, done in repaired.done:
+            print(f"repaired: {where}: {done}")
+        for where, why in repaired.failed:
+            print(f"not repaired: {where}: {why}")
         for finding in report.findings:
             print(f"{finding.severity}: {finding.where}: {finding.what}; {finding.remedy}")
         print(report.summary())

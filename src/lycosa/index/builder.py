@@ -49,7 +49,7 @@ class IndexBuilder:
         self._analysis = analysis
         self.path = Path(tempfile.mkdtemp(prefix=f"{generations.BUILD_PREFIX}work-", dir=index_folder))
         if base is not None:
-            names = _index_files(base)
+            names = index_files(base)
             for name in names:
                 _place(base / name, self.path / name)
             (self.path / _MANAGED).write_text(json.dumps(names))  # what tantivy may delete when a merge is done with it
@@ -104,7 +104,7 @@ class IndexBuilder:
         for _ in range(_ATTEMPTS):
             meta = (self.path / _META).read_bytes()
             try:
-                names = _index_files(self.path)
+                names = index_files(self.path)
                 for name in names:
                     _place(self.path / name, target / name)
             except FileNotFoundError:
@@ -129,7 +129,7 @@ class IndexBuilder:
             yield from (key for key in map(text_of, values) if key is not None)
 
 
-def _index_files(path: Path) -> list[str]:
+def index_files(path: Path) -> list[str]:
     """The files that the committed meta.json names: those of its segments, and itself."""
     meta = json.loads((path / _META).read_bytes())
     segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}

@@ -12,14 +12,14 @@ import polars as pl
 
 from lycosa.archive.members import Damage
 from lycosa.archive.reader import read_exchanges
-from lycosa.core.errors import ArchiveError
+from lycosa.core.errors import ArchiveError, WorkspaceError
 from lycosa.store.archives import WARC_NAME
 from lycosa.store.check_log import check_counters, check_log
 from lycosa.store.check_tables import check_tables
 from lycosa.store.claim import DATA, folder_numbers
 from lycosa.store.entry import DataFile, entry_path
 from lycosa.store.files import ENTRY, scan_file
-from lycosa.store.findings import ERROR, NOTE, WARNING, Finding, Report
+from lycosa.store.findings import CDXJ, ERROR, NOTE, SWEEP, WARNING, Finding, Report
 from lycosa.store.live import LiveTables
 from lycosa.store.plan import BASE, DELTA
 from lycosa.store.schema import SORT, TABLES
@@ -54,7 +54,7 @@ def verify(workspace: Workspace, *, deep: bool = False, key_sample: int | None =
             report.findings.extend(_check_records(live, workspace.storage, state))
     else:
         report.add(ERROR, "tables", "what the tables say was not checked", "mend the files above first, then check again")
-    report.findings.sort(key=lambda finding: (ERROR, WARNING, NOTE).index(finding.severity))
+    report.sort()
     return report
 
 
@@ -81,17 +81,25 @@ def _check_table_files(storage: Storage, state: LogState, report: Report) -> boo
     return len(report.findings) == before
 
 
-_RESTORE = "restore it from a backup, or crawl into a new workspace and `lycosa import` the archives of this one"
+_RESTORE = "restore it from a backup; without one, `lycosa import` the archives in data/ into a new workspace and crawl on there"
+_RESTORE_ARCHIVE = (
+    "restore it from a backup; without one nothing but its captures is lost: what was read of them stays in the tables, and is searched"
+)
 
 
 def _file_problem(storage: Storage, file: DataFile, *, content: bool = True) -> str:
-    size = storage.size(file.path)
-    if size is None:
-        return f"it is missing (the log says {file.bytes} bytes)"
-    if size != file.bytes:
-        return f"it has {size} bytes, the log says {file.bytes}"
-    if content and storage.digest(file.path) != file.digest:
-        return "its bytes have changed since it was committed"
+    try:
+        size = storage.size(file.path)
+        if size is None:
+            return f"it is missing (the log says {file.bytes} bytes)"
+        if size != file.bytes:
+            return f"it has {size} bytes, the log says {file.bytes}"
+        if content and storage.digest(file.path) != file.digest:
+            return "its bytes have changed since it was committed"
+    except WorkspaceError as error:
+        return str(error)  # a path that leads out of the workspace
+    except OSError as error:
+        return f"it cannot be read: {error.strerror or error}"
     return ""
 
 
@@ -128,11 +136,16 @@ def _rows_problem(frame: pl.LazyFrame, file: LiveFile) -> str:
 
 
 def _check_archives(storage: Storage, state: LogState, report: Report, *, deep: bool) -> None:
-    for path, file in (*state.warcs.items(), *state.indexes.items()):
+    for path, file in state.warcs.items():
         report.counts["archive files"] += 1
         problem = _file_problem(storage, DataFile(path, 0, file.bytes, file.digest), content=deep)
         if problem:
-            report.add(ERROR, path, problem, _RESTORE)
+            report.add(ERROR, path, problem, _RESTORE_ARCHIVE)
+    for path, file in state.indexes.items():
+        report.counts["archive files"] += 1
+        problem = _file_problem(storage, DataFile(path, 0, file.bytes, file.digest))
+        if problem:
+            report.add(ERROR, path, problem, "`lycosa check --repair` writes it again from the WARC beside it", CDXJ)
 
 
 def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
@@ -142,7 +155,8 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
         report.counts["files replaced or never named"] += sum(path not in named for path in storage.files_below(top))
     for path in sorted(state.retired):
         if storage.size(path) is not None:
-            report.add(NOTE, path, "a purge replaced it and was stopped before it deleted it", "purge again, or wait for the next sweep")
+            what = "a purge replaced it and was stopped before it deleted it"
+            report.add(NOTE, path, what, "purge again, or wait for the next sweep; `lycosa check --repair` sweeps", SWEEP)
     for name in sorted({*storage.names(DATA), *storage.drafts(DATA)}):
         numbers = folder_numbers(name)
         if numbers is None or numbers[0] not in state.claims:
@@ -184,10 +198,10 @@ def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Itera
                 if not state.excluded(stored.exchange.url, hostname(stored.exchange.url)):
                     found[stored.visit.record_id] = (stored.visit.warc_offset, stored.visit.warc_length)
         except (ArchiveError, OSError) as error:
-            yield Finding(ERROR, path, f"it cannot be read: {error}", _RESTORE)
+            yield Finding(ERROR, path, f"it cannot be read: {error}", _RESTORE_ARCHIVE)
             continue
         for damage in damages:
-            yield Finding(ERROR, path, f"bytes {damage.offset} to {damage.end} are no record: {damage.reason}", _RESTORE)
+            yield Finding(ERROR, path, f"bytes {damage.offset} to {damage.end} are no record: {damage.reason}", _RESTORE_ARCHIVE)
         rows = by_file.get((path,), places.clear())
         wrong = [(record, offset) for _, record, offset, length in rows.iter_rows() if found.get(record) != (offset, length)]
         if wrong:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.entry import FOLDER, Entry, entry_path
-from lycosa.store.findings import ERROR, NOTE, WARNING, Report
+from lycosa.store.findings import ENTRIES, ERROR, NOTE, REMOVE, WARNING, Report
 from lycosa.store.schema import TABLES
 from lycosa.store.snapshot import INTERVAL, Snapshot, brief, read_snapshot, snapshot_numbers, snapshot_path
 from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
 
 _RESTORE = "restore it from a backup"
+_RESTORE_LAST = (
+    f"{_RESTORE}; it is the log's last: without a backup, take it away, and the next crawl replays what it committed (an exclusion that it "
+    "may have been is lost: exclude again)"
+)
 
 
 def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entry]]:
     """Fold as much of the log as is whole, from its first entry or the oldest snapshot that is needed; what follows a fault
     cannot be trusted and is not looked at. Returns the state and the entries that are there."""
     numbers = workspace.log.numbers()
-    snapshots = _snapshots(workspace, report)
+    snapshots, damaged = _snapshots(workspace)
     state = _start(workspace, numbers, snapshots, report)
     first, entries = state.head + 1, []
     while True:
@@ -27,15 +31,26 @@ def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entr
             if entry is None:
                 break
             state.fold(entry)
-        except WorkspaceError as error:
+        except (WorkspaceError, OSError) as error:
+            covered = max((other for other in snapshots if other >= number), default=0)
+            if covered and _say_covered(workspace, number, covered, snapshots, str(error), report):
+                state = LogState.from_snapshot(workspace.log, snapshots[covered])
+                continue
             unread = sum(other > number for other in numbers)
-            report.add(ERROR, entry_path(number), str(error), f"{_RESTORE}; {unread} later entries were not read")
+            remedy = f"{_RESTORE}; {unread} later entries were not read" if unread else _RESTORE_LAST
+            report.add(ERROR, entry_path(number), str(error), remedy)
             break
         entries.append(entry)
         _check_partitions(workspace, entry, report)
         snapshot = snapshots.get(number)
         if snapshot is not None and (snapshot.attempts != list(map(brief, state.attempts)) or snapshot.document != state.document()):
-            report.add(ERROR, snapshot_path(number), "it does not say what the entries up to it say", "remove it: the entries are there")
+            what, remedy = "it does not say what the entries up to it say", "`lycosa check --repair` removes it: the entries are there"
+            report.add(ERROR, snapshot_path(number), what, remedy, REMOVE)
+    for number, problem in damaged.items():
+        if first <= number - INTERVAL + 1 and number <= state.head:
+            report.add(ERROR, snapshot_path(number), problem, "`lycosa check --repair` removes it: the entries up to it are there", REMOVE)
+        else:
+            report.add(ERROR, snapshot_path(number), problem, _RESTORE)
     _check_gap(state, numbers, report)
     known = {f"{number:08d}.json" for number in numbers} | {
         snapshot_path(number).split("/")[1] for number in snapshot_numbers(workspace.storage)
@@ -58,18 +73,29 @@ def check_counters(entries: list[Entry], report: Report) -> None:
                 report.add(ERROR, entry_path(entry.number), what, "report this: the counts must add up")
 
 
-def _snapshots(workspace: Workspace, report: Report) -> dict[int, Snapshot]:
-    found = {}
+def _snapshots(workspace: Workspace) -> tuple[dict[int, Snapshot], dict[int, str]]:
+    """Those that are sound, and what is wrong with the others."""
+    found, damaged = {}, {}
     for number in snapshot_numbers(workspace.storage):
         try:
             snapshot = read_snapshot(workspace.storage, number)
-        except WorkspaceError as error:
-            remedy = "if the entries up to it are there, remove it; else restore it from a backup"
-            report.add(ERROR, snapshot_path(number), str(error), remedy)
+        except (WorkspaceError, OSError) as error:
+            damaged[number] = str(error)
             continue
         if snapshot is not None:
             found[number] = snapshot
-    return found
+    return found, damaged
+
+
+def _say_covered(workspace: Workspace, number: int, covered: int, snapshots: dict[int, Snapshot], problem: str, report: Report) -> bool:
+    """A damaged entry that a sound snapshot stands for is needed by nobody. False if the snapshot cannot be folded."""
+    try:
+        LogState.from_snapshot(workspace.log, snapshots[covered])
+    except WorkspaceError:
+        return False
+    what = f"{problem} ({snapshot_path(covered)} says what it said)"
+    report.add(ERROR, entry_path(number), what, "`lycosa check --repair` removes the entries that this snapshot stands for", ENTRIES)
+    return True
 
 
 def _start(workspace: Workspace, numbers: list[int], snapshots: dict[int, Snapshot], report: Report) -> LogState:
@@ -80,7 +106,8 @@ def _start(workspace: Workspace, numbers: list[int], snapshots: dict[int, Snapsh
         try:
             state = LogState.from_snapshot(workspace.log, snapshots[newest])
             what = f"entries before {snapshot_path(newest)} are missing between others: their deletion was cut off"
-            report.add(WARNING, FOLDER, what, "nothing to do: the snapshot says what they said, and a sweep deletes the rest of them")
+            remedy = "nothing to do: the snapshot says what they said; a sweep, or `lycosa check --repair`, deletes the rest of them"
+            report.add(WARNING, FOLDER, what, remedy, ENTRIES)
             return state
         except WorkspaceError:
             pass  # said below

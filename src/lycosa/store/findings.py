@@ -8,15 +8,20 @@ from dataclasses import dataclass, field
 ERROR, WARNING, NOTE = "error", "warning", "note"
 """Something is wrong; something is odd and harmless; nothing is wrong, but worth knowing."""
 
+REMOVE, CDXJ, ENTRIES, INDEX, GRAPH, SWEEP = "remove", "cdxj", "entries", "index", "graph", "sweep"
+"""What `lycosa check --repair` does about a finding (`lycosa.app.repairing`): remove what lies at `where`; write the CDXJ again from its
+WARC; remove the log entries that a snapshot stands for; build the index, or the graph, anew; sweep."""
+
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """One thing found: how bad, where, what it is, what to do."""
+    """One thing found: how bad, where, what it is, what to do; `repair`: what can be done by itself, "" for nothing."""
 
     severity: str
     where: str
     what: str
     remedy: str
+    repair: str = ""
 
 
 @dataclass(slots=True)
@@ -26,8 +31,12 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, severity: str, where: str, what: str, remedy: str) -> None:
-        self.findings.append(Finding(severity, where, what, remedy))
+    def add(self, severity: str, where: str, what: str, remedy: str, repair: str = "") -> None:
+        self.findings.append(Finding(severity, where, what, remedy, repair))
+
+    def sort(self) -> None:
+        """The worst first."""
+        self.findings.sort(key=lambda finding: (ERROR, WARNING, NOTE).index(finding.severity))
 
     @property
     def ok(self) -> bool:
