@@ -2,12 +2,17 @@
 
     python -m bench.large [--urls 10000000 --hosts 1000000] [--fetches 200000] [--workspace FOLDER]
     python -m bench.large --urls 1000000 --hosts 100000
+    python -m bench.large --urls 1000000 --hosts 100000 --bare --fetches 50000
 
 Generates the state by `tests/frontier/large.py` (or copies FOLDER), folds it as a crawl would have long before, then crawls it in a
 fresh process as `lycosa crawl` does: session, resume, worker, commits, upkeep; without the index. The web answers in process, on a
 clock that moves only when the worker waits: pages of 15 KB with 40 links, 34 of them to known URLs, 5 to new URLs of known hosts,
 and one page in ten leads to a new host. CPU is of all threads and of the merges' processes; what the web takes to make its pages is
 left out.
+
+`--bare`: the frontier alone, with politeness and tables. Nothing is archived or parsed; a page is ten links, seven of them to known
+URLs, two to new ones of its host, one to a new one of a known host, and one page in forty leads to a new host. Counted are URLs that
+were scheduled, asked for, answered, and whose rows of `urls`, `hosts`, `visits`, `links` and `pages` were committed; robots files too.
 """
 
 from __future__ import annotations
@@ -43,10 +48,11 @@ from lycosa.app.session import Session, open_session
 from lycosa.app.upkeep import Upkeep
 from lycosa.core.clock import ManualClock
 from lycosa.core.config import Collection, parse_config
-from lycosa.core.records import Exchange, Request
+from lycosa.core.records import Exchange, Link, LinkKind, Page, Request, Visit
 from lycosa.core.stopping import StopFlag
 from lycosa.crawl.batch import Batch
 from lycosa.crawl.ledger import Job
+from lycosa.crawl.understand import Understood
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.reserve import Reserve
 from lycosa.store.merge import merge
@@ -69,7 +75,8 @@ _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n"
 class Web:
     """A fetcher whose pages are made of their URL's digest, and take 50 to 150 ms of its own clock."""
 
-    def __init__(self, clock: ManualClock, known: list[str], tasks: Meter) -> None:
+    def __init__(self, clock: ManualClock, known: list[str], tasks: Meter, *, bare: bool = False) -> None:
+        self._bare = bare
         self._clock = clock
         self._known = known
         self._meter = tasks
@@ -96,7 +103,7 @@ class Web:
                 protocol="http/1.1",
                 request_head=b"GET / HTTP/1.1\r\n\r\n",
                 response_head=_MISSING if robots else _HEAD,
-                body=b"" if robots else self._page(request.url, digest),
+                body=b"" if robots or self._bare else self._page(request.url, digest),
                 status=404 if robots else 200,
                 first_byte_ms=20,
                 connect_ms=10,
@@ -127,6 +134,18 @@ class Web:
     def close(self) -> None:
         self._running.clear()
 
+    def understand(self, exchange: Exchange, _: object) -> Understood:
+        """What a page says in place of the parser, where nothing else is measured than what follows from links."""
+        with self._meter.part("web"):
+            url, digest, known = exchange.url, crc32(exchange.url.encode()), self._known
+            targets = [known[(digest * (place + 1)) % len(known)] for place in range(8)]
+            host, other = ("/".join(each.split("/", 3)[:3]) for each in (url, targets.pop()))
+            targets += [f"{host}/new/{digest:x}/0.html", f"{host}/new/{digest:x}/1.html", f"{other}/from/{digest:x}.html"]
+            if digest % 40 == 0:
+                targets[0] = f"https://www.fresh{digest:x}.com/"
+            links = [Link(target, "a page", "", LinkKind.A.value, place) for place, target in enumerate(targets)]
+            return Understood(Page(title=url, language="en", text_digest=digest, links=links))
+
     def _links(self, url: str, digest: int) -> list[str]:
         host = "/".join(url.split("/", 3)[:3])
         known = self._known
@@ -145,6 +164,11 @@ class Web:
         )
         blocks = "".join(f"<p>{' '.join(text[first : first + 60])} {digest:x}.</p>\n" for first in range(0, 1_200, 60))
         return f"<!doctype html><title>Page {digest:x}</title><body><ul>{anchors}</ul><article>{blocks}</article></body>".encode()
+
+
+def _not_archived(batch: Batch, exchange: Exchange, visit: Visit, revisit_of: object = None) -> None:
+    """In place of `Batch.archive`."""
+    batch.exchanges += 1
 
 
 class Meter:
@@ -202,6 +226,7 @@ def main() -> None:
     parser.add_argument("--workspace", type=Path, help="a state to copy, instead of generating one")
     parser.add_argument("--set", action="append", default=[], help="a setting, as crawl.active_hosts=5000")
     parser.add_argument("--strategy", default="breadth-first")
+    parser.add_argument("--bare", action="store_true", help="the frontier alone: no archive, no parsing, ten links a page")
     parser.add_argument("--seconds", type=int, default=0, help="stop after this many seconds of wall time")
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--profile", type=Path, help="write a profile of the main thread here")
@@ -238,7 +263,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     known = json.loads((arguments.inside / "known.json").read_text())
     clock = ManualClock(NOW_MS)
     meter = Meter()
-    web = Web(clock, known, meter)
+    web = Web(clock, known, meter, bare=arguments.bare)
     for name, part in (("refill", "refill"), ("next_time", "next time"), ("refresh", "refresh")):
         setattr(Reserve, name, meter.inside(part, getattr(Reserve, name)))
     Batch.cut = meter.inside("cut", Batch.cut)  # type: ignore[method-assign]
@@ -257,6 +282,9 @@ def _measure(arguments: argparse.Namespace) -> None:
             tick=upkeep.tick,
             fetcher=web,
         )
+        if arguments.bare:
+            session.worker.absorber.understand = web.understand
+            Batch.archive = _not_archived  # type: ignore[method-assign]
         _note(series, session, "session")
         start, cpu = time.perf_counter(), time.process_time()
         session.take_up()
@@ -269,7 +297,7 @@ def _measure(arguments: argparse.Namespace) -> None:
         start, cpu = time.perf_counter(), time.process_time()
         signal.signal(signal.SIGALRM, lambda *_: session.worker.stop())
         signal.alarm(arguments.seconds)
-        profile = cProfile.Profile() if arguments.profile else None
+        profile = cProfile.Profile(time.thread_time) if arguments.profile else None
         with profile or nullcontext():
             progress = session.worker.run()
         wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
@@ -305,6 +333,8 @@ def _measure(arguments: argparse.Namespace) -> None:
         f", {own_s:.0f} s of CPU, {progress.pages / own_s:.0f} pages a CPU second; "
         f"{(clock.now_ms() - NOW_MS) / 1000:.0f} s of the web's time"
     )
+    alone_s = own_s - merge_s
+    print(f"{web.fetches / own_s:,.0f} URLs a CPU second, {web.fetches / alone_s:,.0f} without the merges")
     print(f"`urls`: {size / known_after:.1f} bytes a known URL, {urls:,} rows in {len(files['urls'])} files")
     if arguments.json:
         figures = {
@@ -315,6 +345,7 @@ def _measure(arguments: argparse.Namespace) -> None:
             "bytes_a_url": size / known_after,
             "files": max(row[7] for row in series.rows),
             "pages": progress.pages,
+            "urls_a_cpu_second": web.fetches / own_s,
         }
         arguments.json.write_text(json.dumps(figures))
 
