@@ -46,7 +46,6 @@ from bench.measure import load_average, machine, table
 from lycosa.app.memory import tune_memory
 from lycosa.app.session import Session, open_session
 from lycosa.app.upkeep import Upkeep
-from lycosa.archive.writer import RevisitTarget
 from lycosa.core.clock import ManualClock
 from lycosa.core.config import Collection, parse_config
 from lycosa.core.records import Exchange, Link, LinkKind, Page, Request, Visit
@@ -167,7 +166,7 @@ class Web:
         return f"<!doctype html><title>Page {digest:x}</title><body><ul>{anchors}</ul><article>{blocks}</article></body>".encode()
 
 
-def _not_archived(batch: Batch, exchange: Exchange, visit: Visit, revisit_of: RevisitTarget | None = None) -> None:
+def _not_archived(batch: Batch, exchange: Exchange, visit: Visit, revisit_of: Any = None) -> None:
     """In place of `Batch.archive`."""
     batch.exchanges += 1
 
