@@ -14,7 +14,7 @@ import pytest
 
 from lycosa.core.records import HostRow, UrlId
 from lycosa.store.check import verify
-from lycosa.store.entry import entry_path
+from lycosa.store.entry import entry_path, sealed
 from lycosa.store.findings import Report
 from lycosa.store.merge import merge
 from lycosa.store.purge import exclude, purge
@@ -52,8 +52,9 @@ def table_path(workspace: Workspace, table: str, place: int = 0) -> str:
 def rewrite_entry(workspace: Workspace, number: int, change: Callable[[Any], None]) -> None:
     path = Path(workspace.path(entry_path(number)))
     document = json.loads(path.read_text())
+    del document["digest"]
     change(document)
-    path.write_text(json.dumps(document))
+    path.write_bytes(sealed(json.dumps(document).encode()))
 
 
 def replace_rows(workspace: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.claim import append
-from lycosa.store.entry import CLAIM, COMMIT, KINDS, DataFile, Entry, decode_entry, encode_entry, entry_path, new_attempt
+from lycosa.store.entry import CLAIM, COMMIT, KINDS, DataFile, Entry, decode_entry, encode_entry, entry_path, new_attempt, sealed
 from lycosa.store.local_storage import LocalStorage
 from lycosa.store.log import Log
 from lycosa.store.state import LogState
@@ -138,9 +139,26 @@ def test_a_torn_entry_stops_readers_and_writers_with_its_name(log: Log, tmp_path
 @pytest.mark.parametrize("change", [{"kind": "snapshot"}, {"epoch": 7}])
 def test_what_a_newer_program_wrote_is_refused_with_the_remedy(log: Log, tmp_path: Path, change: dict[str, object]) -> None:
     document = json.loads(encode_entry(log.append(draft(), seen=0, on_newer=no_newer)))
-    (tmp_path / entry_path(1)).write_text(json.dumps(document | change))
+    del document["digest"]
+    (tmp_path / entry_path(1)).write_bytes(sealed(json.dumps(document | change).encode()))
     with pytest.raises(WorkspaceError, match=r"newer Lycosa.*pip install -U"):
         log.entries()
+
+
+def test_any_changed_byte_of_an_entry_is_noticed() -> None:
+    content = encode_entry(entry := replace(draft(), number=1, claim=1))
+    assert decode_entry(content, 1) == entry
+    for place in range(len(content) - 1):  # but for the line's end
+        changed = bytearray(content)
+        changed[place] ^= 1
+        with pytest.raises(WorkspaceError):
+            decode_entry(bytes(changed), 1)
+
+
+def test_an_entry_without_a_digest_is_an_older_one() -> None:
+    document = json.loads(encode_entry(entry := replace(draft(), number=1, claim=1)))
+    del document["digest"]
+    assert decode_entry(json.dumps(document).encode(), 1) == entry
 
 
 def test_a_renamed_entry_is_noticed(log: Log, tmp_path: Path) -> None:

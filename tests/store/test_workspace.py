@@ -11,15 +11,37 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import UsageError, WorkspaceError
-from lycosa.store.workspace import FILE, Workspace
+from lycosa.store.workspace import FILE, Workspace, sealed
 from lycosa.url.domain import bundled_suffix_list
 from lycosa.url.normalise import NORMALISER_VERSION
 
 
 def rewrite(workspace: Workspace, **changes: object) -> str:
     path = Path(workspace.path(FILE))
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    document = json.loads(path.read_text())
+    del document["digest"]
+    path.write_bytes(sealed(json.dumps(document | changes, indent=1).encode()))
     return workspace.root
+
+
+def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
+    root = Workspace.create(str(tmp_path / "w")).root
+    path = Path(root, FILE)
+    content = path.read_bytes()
+    for place in range(0, len(content) - 1, len(content) // 50):
+        changed = bytearray(content)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(WorkspaceError, match=FILE):
+            Workspace.open(root)
+
+
+def test_one_without_a_digest_is_an_older_one(tmp_path: Path) -> None:
+    root = Workspace.create(str(tmp_path / "w")).root
+    document = json.loads(Path(root, FILE).read_text())
+    del document["digest"]
+    Path(root, FILE).write_text(json.dumps(document))
+    assert Workspace.open(root).suffix_list == document["suffix_list"]
 
 
 def test_a_workspace_reads_back_what_it_was_created_with(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from lycosa.monitor.watch_orders import Order
 from lycosa.search.across_tables import FOLDER as TRANSLATIONS
 from lycosa.search.across_vectors import FOLDER as VECTORS
 from lycosa.store.building import PREFIX as BUILD_PREFIX
+from lycosa.store.building import list_faults
 from lycosa.store.check import verify
 from lycosa.store.claim import DATA, INBOX
 from lycosa.store.entry import FOLDER as LOG
@@ -77,9 +78,13 @@ def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None
 
 def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]:
     remedy = "it can be made anew from the tables: `lycosa rank`, or `lycosa check --repair`"
+    for name in workspace.storage.names(graph.FOLDER):
+        folder = workspace.storage.local_folder(f"{graph.FOLDER}/{name}") if name.isdigit() else None
+        if folder is not None and not Path(folder, "info.json").exists():
+            yield Finding(ERROR, f"{graph.FOLDER}/{name}/info.json", "it is missing", remedy, GRAPH)
     try:
         found = graph.newest(workspace)
-    except WorkspaceError as error:
+    except (WorkspaceError, OSError) as error:
         yield Finding(ERROR, graph.FOLDER, str(error), remedy, GRAPH)
         return
     if found is None:
@@ -89,6 +94,8 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
     if tables is not None and info.log_entry > tables.state.head:
         what = f"it was made of the log up to entry {info.log_entry}, and the log ends with {tables.state.head}: it is another workspace's"
         yield Finding(ERROR, where, what, remedy, GRAPH)
+    for name, what in list_faults(path):
+        yield Finding(ERROR, f"{where}/{name}", what, remedy, GRAPH)
     rows = {graph.DUPLICATES: info.duplicates, graph.PAGES: info.pages}
     for name, expected in rows.items():
         try:

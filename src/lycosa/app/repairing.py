@@ -96,6 +96,7 @@ def _remove(workspace: Workspace, where: str) -> str:
 def _write_cdxj(workspace: Workspace, where: str) -> str:
     """Raises ArchiveError if what the WARC gives is not what was committed."""
     storage, committed = workspace.storage, workspace.state().indexes[where]
+    storage.remove_folder(where)  # whoever put one there
     warc = where.removesuffix(".cdxj") + ".warc.gz"
     path = storage.local(warc)
     types = {record.headers.get("warc-record-id", "").strip("<>"): record.type for record in read_records(path)}

@@ -21,7 +21,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.graph.duplicates import COLUMNS, find_duplicates, no_duplicates
 from lycosa.graph.page_ranks import page_ranks
 from lycosa.graph.taught import teach
-from lycosa.store.building import build_folder
+from lycosa.store.building import build_folder, write_list
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
@@ -86,6 +86,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
                 grouped.n_unique(),
             )
             (build / _INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
+            write_list(build)
             if storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
                 break
             pages = pages.with_columns(since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since")))

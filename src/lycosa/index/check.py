@@ -25,6 +25,7 @@ from lycosa.index.generation import INFO, Generation, GenerationInfo
 from lycosa.index.schema import ID, analysis_versions, register, schema, url_id
 from lycosa.index.shards import LAYOUT, Shard, current, newest_of_all
 from lycosa.index.texts import LENGTH, TextFile, decompressor, files, text_key
+from lycosa.store.building import list_faults
 from lycosa.store.findings import ERROR, INDEX, NOTE, WARNING, Finding
 from lycosa.store.live import LiveTables
 from lycosa.store.snapshot import INTERVAL, wrote
@@ -45,7 +46,7 @@ def check_index(workspace: Workspace, tables: LiveTables | None, *, deep: bool =
     try:
         found = newest_of_all(workspace.storage)
         shards = current(workspace.storage)
-    except WorkspaceError as error:
+    except (WorkspaceError, OSError) as error:
         yield _fault(f"{generations.FOLDER}/{LAYOUT}", str(error))
         return
     pages = 0 if tables is None else sum(file.rows for file in tables.state.files.get("pages", ()))
@@ -98,6 +99,11 @@ def _origin(workspace: Workspace, tables: LiveTables | None, info: GenerationInf
 
 
 def _file_faults(where: str, path: Path, deep: bool) -> Iterator[Finding]:
+    listed = list(list_faults(path))
+    for name, what in listed:
+        yield _fault(f"{where}/{name}", what)
+    if listed:
+        return
     named = index_files(path)
     segments = {segment["segment_id"].replace("-", "") for segment in json.loads((path / "meta.json").read_bytes())["segments"]}
     for segment in segments - {name.partition(".")[0] for name in named}:

@@ -13,8 +13,9 @@ import tempfile
 from pathlib import Path
 
 from lycosa.index.generation import BUILD_PREFIX, INFO, Generation
+from lycosa.store.building import LIST
 
-_REWRITTEN = frozenset({"meta.json", INFO})  # files that have one name in all generations, and not one content
+_REWRITTEN = frozenset({"meta.json", INFO, LIST})  # files that have one name in all generations, and not one content
 
 
 def local_copy(generation: Generation, copies: Path) -> Generation:

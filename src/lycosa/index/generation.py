@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.store.building import write_list
 from lycosa.store.local_storage import ASIDE_SUFFIX
 from lycosa.store.storage import Storage, open_storage
 
@@ -33,6 +34,7 @@ INFO = "generation.json"
 LOCK = ".lock"
 BUILD_PREFIX = ".build-"
 KEPT = 2
+_CHECKED = re.compile(r"[0-9a-f]{32}\..*")  # tantivy's files have a CRC, stored texts their keys (`lycosa.index.check`)
 _NAME = re.compile(r"^\d{8,}$")
 
 
@@ -130,6 +132,7 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
     while True:
         document = json.dumps(asdict(info), ensure_ascii=False, indent=1) + "\n"
         (build / INFO).write_text(document, encoding="utf-8")
+        write_list(build, without=lambda name: _CHECKED.fullmatch(name) is not None)
         if storage.publish_folder(str(build), f"{line}/{info.generation:08d}"):
             break
         info = replace(info, generation=info.generation + 1)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import xxhash
+
 from lycosa.core.errors import WorkspaceError
 
 FOLDER = "log"
@@ -81,7 +83,7 @@ def new_attempt() -> str:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as JSON; empty fields are left out, partitions are written as ranges."""
+    """An entry as JSON, `sealed`; empty fields are left out, partitions are written as ranges."""
     document: dict[str, Any] = {
         "kind": entry.kind,
         "number": entry.number,
@@ -102,7 +104,7 @@ def encode_entry(entry: Entry) -> bytes:
         "exclusions": list(entry.exclusions),
     }
     kept = {key: value for key, value in document.items() if key in _REQUIRED or value not in ("", [], {})}
-    return (json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+    return sealed(json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def decode_entry(content: bytes, number: int) -> Entry:
@@ -120,8 +122,10 @@ def decode_entry(content: bytes, number: int) -> Entry:
         ) from None
     if not isinstance(document, dict):
         raise WorkspaceError(f"{where} is damaged: it is not a JSON object; run `lycosa check`")
+    if "digest" in document and content != sealed(content[: content.rfind(_SEAL)] + b"}"):
+        raise WorkspaceError(f"{where} is damaged: its bytes have changed since it was written; restore it from a backup")
     kind = str(document.get("kind"))
-    unknown = sorted(set(document) - _FIELDS)
+    unknown = sorted(set(document) - _FIELDS - {"digest"})
     if kind not in KINDS or unknown:
         what = f"the kind {kind!r}" if kind not in KINDS else f"the field {unknown[0]!r}"
         raise WorkspaceError(
@@ -154,6 +158,14 @@ def decode_entry(content: bytes, number: int) -> Entry:
     if entry.number != number:
         raise WorkspaceError(f"{where} says that it is entry {entry.number}: the log's files were renamed or copied; run `lycosa check`")
     return entry
+
+
+_SEAL = b',"digest":"'
+
+
+def sealed(document: bytes) -> bytes:
+    """An object of JSON with the xxh3_128 of itself as its last member, so that a changed byte is seen."""
+    return b"".join((document[:-1], _SEAL, xxhash.xxh3_128_hexdigest(document).encode(), b'"}\n'))
 
 
 _REQUIRED = frozenset({"kind", "number", "attempt", "claim", "at"})
