@@ -1,5 +1,6 @@
 # make demo     crawl, index and search the bundled web (URL=https://… a site of yours, PAGES=N, SERVE=0); needs no root
 # make test     lint, types, layers and tests
+# make floors   whether a speed ratio to Scrapy fell, in half a minute to four
 # make prove    the slow proofs, then the benchmarks
 # make bench    the benchmarks alone (needs nginx and wget)
 # make lint     lint, types and layers alone
@@ -9,7 +10,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test lint prove bench system clean
+.PHONY: demo test lint floors prove bench system clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -30,6 +31,9 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+floors: $(STAMPS)/floors system
+	$(BIN)/python -m bench.floors
 
 prove: $(STAMPS)/bench system
 	$(BIN)/pytest -m prove
@@ -52,10 +56,15 @@ $(STAMPS)/dev: pyproject.toml
 	$(PIP) -e '.[dev]'
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $@
 
+$(STAMPS)/floors: pyproject.toml
+	@scripts/make-venv '$(PYTHON)' .venv
+	$(PIP) -e '.[dev,floors]'
+	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $@
+
 $(STAMPS)/bench: pyproject.toml
 	@scripts/make-venv '$(PYTHON)' .venv
 	$(PIP) -e '.[dev,bench]'
-	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $@
+	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $(STAMPS)/floors $@
 
 clean:
 	rm -rf .venv demo-data build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

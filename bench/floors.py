@@ -11,6 +11,7 @@ something fell, with 2 when it could not measure: a contender is missing, or a c
 
 from __future__ import annotations
 
+import compileall
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -95,6 +96,7 @@ def check(measured: Callable[[Sequence[str]], list[Run]], floors: Mapping[str, f
 
 
 def main() -> int:
+    compileall.compile_dir(HERE.parent / "src", quiet=2)  # or the first crawl of a fresh clone would do it
     try:
         runs, complaints = check(measure_round, quick_floors())
     except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
