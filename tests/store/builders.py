@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.writer import WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, LinkKind, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.store.claim import Claim
@@ -66,19 +67,23 @@ def commit_urls(workspace: Workspace, claim: Claim, urls: Iterable[str], **more:
     return claim.commit(claim.next_folder(), rows_only(workspace, urls).mapping(), **more)  # type: ignore[arg-type]
 
 
-def commit_pages(workspace: Workspace, claim: Claim, numbers: Iterable[int], *, host: str = "www.example.org", at: int = START_MS) -> int:
-    """Commit whole pages as a worker does: archive, visits, pages, links, states, host, counters."""
+def commit_pages(
+    workspace: Workspace, claim: Claim, numbers: Iterable[int], *, host: str = "www.example.org", at: int = START_MS, cdxj: bool = False
+) -> int:
+    """Commit whole pages as a worker does: archive, visits, pages, links, states, host, counters; with `cdxj` the archive's index."""
     folder, buffers = claim.next_folder(), Buffers()
     writer = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
     first = identify(workspace, f"http://{host}/")
     live = LiveTables(workspace).scan("urls").filter((pl.col("host_key") == first.host_key) & (pl.col("state") == "visited"))
     visited = set(live.collect()["url"])
+    visits = []
     count = 0
     for number in numbers:
         url = identify(workspace, f"http://{host}/page{number}")
         visit = make_visit(url, at=at + number)
         writer.append(make_exchange(url.url, f"<p>{number}</p>".encode() * 20, at + number), visit)
         page = make_page(number, [f"http://{host}/page{number + 1}", f"http://{host}/page{number + 2}"])
+        visits.append(visit)
         buffers.add_visit(visit)
         buffers.add_page(visit, page)
         buffers.links.add_links(visit, page.links)
@@ -87,4 +92,7 @@ def commit_pages(workspace: Workspace, claim: Claim, numbers: Iterable[int], *, 
         count += 1
     buffers.add_host(HostRow(host, first.partition, first.host_key, "example.org", START_MS, visited=len(visited), pages=count))
     writer.close(sync=True)
-    return claim.commit(folder, buffers.mapping(), warc=folder.warc, counters={"visits": count, "pages": count})
+    if cdxj:
+        write_cdxj(workspace.path(folder.cdxj), visits, record_types=writer.record_types)
+    counters = {"visits": count, "pages": count}
+    return claim.commit(folder, buffers.mapping(), warc=folder.warc, cdxj=folder.cdxj if cdxj else None, counters=counters)

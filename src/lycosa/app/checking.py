@@ -20,7 +20,7 @@ from lycosa.app.configuring import CONFIGURATION, read_config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError, LycosaError, WorkspaceError
 from lycosa.graph import generation as graph
-from lycosa.index.check import check_index
+from lycosa.index.check import AHEAD, check_index
 from lycosa.monitor.watch_orders import FOLDER as WATCHES
 from lycosa.monitor.watch_orders import Order
 from lycosa.search.across_tables import FOLDER as TRANSLATIONS
@@ -92,8 +92,8 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
     info, path = found
     where = f"{graph.FOLDER}/{info.generation:08d}"
     if tables is not None and info.log_entry > tables.state.head:
-        what = f"it was made of the log up to entry {info.log_entry}, and the log ends with {tables.state.head}: it is another workspace's"
-        yield Finding(ERROR, where, what, remedy, GRAPH)
+        what = f"it was made of the log up to entry {info.log_entry}, and the log ends with {tables.state.head}"
+        yield Finding(ERROR, where, what, AHEAD.format("rank"))
     for name, what in list_faults(path):
         yield Finding(ERROR, f"{where}/{name}", what, remedy, GRAPH)
     rows = {graph.DUPLICATES: info.duplicates, graph.PAGES: info.pages}

@@ -18,6 +18,7 @@ import tantivy
 import zstandard
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.graph import generation as graph
 from lycosa.index import generation as generations
 from lycosa.index import suggest_file
 from lycosa.index.builder import index_files
@@ -33,6 +34,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analysis_by
 
 REBUILD = "the index can be built anew from the tables: `lycosa index --rebuild`, or `lycosa check --repair`"
+AHEAD = "the log has lost its last entries: restore them from a backup; or this is another workspace's: `lycosa {}`"
 _LOOKED_UP = 10_000  # pages of a part that are looked up in it, sampled evenly
 _FOOTER = struct.Struct("<II")  # of tantivy's files: the length of the JSON before it, and this number:
 _FOOTER_MAGIC = 1337
@@ -65,8 +67,12 @@ def _check_generation(workspace: Workspace, tables: LiveTables | None, shard: Sh
     try:
         faults = list(_file_faults(where, part.path, deep))
         yield from faults
-        odd = _origin(workspace, tables, part.info)
-        if odd:
+        ahead = tables is not None and part.info.log_entry > tables.state.head
+        odd = "" if ahead else _origin(workspace, part.info)
+        if tables is not None and ahead:
+            what = f"it has read entry {part.info.log_entry}, and the log ends with {tables.state.head}"
+            yield Finding(ERROR, f"{where}/{INFO}", what, AHEAD.format("index --rebuild"))
+        elif odd:
             yield _fault(f"{where}/{INFO}", odd)
         elif not faults and tables is not None:
             yield from _compare(workspace, tables, shard, part, where)
@@ -78,10 +84,8 @@ def _fault(where: str, what: str) -> Finding:
     return Finding(ERROR, where, what, REBUILD, INDEX)
 
 
-def _origin(workspace: Workspace, tables: LiveTables | None, info: GenerationInfo) -> str:
+def _origin(workspace: Workspace, info: GenerationInfo) -> str:
     """Why it is not of this workspace's log; "" if it is, or nobody can say."""
-    if tables is not None and info.log_entry > tables.state.head:
-        return f"it has read entry {info.log_entry}, and the log ends with {tables.state.head}: one of them is not this workspace's"
     if not info.log_entry:
         return ""
     try:
@@ -185,11 +189,23 @@ def _compare(workspace: Workspace, tables: LiveTables, shard: Shard, part: Gener
     if searcher.num_docs > pages.height:
         yield _fault(where, f"it holds {searcher.num_docs:,} documents, the tables have {pages.height:,} pages for it")
     if info.graph:
-        return  # of copies one page stands for all: which, the graph says that may have been made anew since
+        copies = _copies(workspace, info.graph)
+        if copies is None:
+            return
+        pages = pages.join(copies, on="url_key", how="anti")
     sample = pages.gather_every(max(1, -(-pages.height // _LOOKED_UP)))
     missing = [url for url_key, url in sample.iter_rows() if not _holds(searcher, url_key)]
     if missing:
         yield _fault(where, f"pages of the tables that it does not hold: {len(missing):,} of {sample.height:,}, e.g. {missing[0]}")
+
+
+def _copies(workspace: Workspace, generation: int) -> pl.DataFrame | None:
+    """The pages that are copies, and so not in the index, by the graph that it has read; None: it is gone, or damaged."""
+    try:
+        newest = graph.newest(workspace)
+        return graph.current_duplicates(workspace) if newest is not None and newest[0].generation == generation else None
+    except (WorkspaceError, OSError, pl.exceptions.PolarsError):
+        return None  # a finding of the graph's
 
 
 def _holds(searcher: Any, url_key: int) -> bool:
