@@ -122,3 +122,22 @@ def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
     assert "/robots.txt" not in [request.uri for request in web.server.requests(mark) if request.host.startswith("127.0.3.1:")]
     assert crawled.states()["/1.html"] == ("excluded", "robots")
     assert "/2.html" in crawled.pages()
+
+
+def test_what_a_replay_could_not_read_is_told_and_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
+    """A power cut after a crawl: the commit is gone, and a byte of its archive is another."""
+    web = serve(many(8))
+    first = run(web.url())
+    log = Path(first.root) / "log"
+    for number in (2, 3):
+        (log / f"{number:08d}.json").unlink()
+    [archive] = Path(first.root).glob("data/*/archive.warc.gz")
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 1
+    archive.write_bytes(content)
+    again = run(web.url())
+    assert again.progress.damaged == Counter({str(archive.relative_to(first.root)): 1})
+    assert again.progress.summary(0)["damaged"] == dict(again.progress.damaged)
+    assert 0 < again.progress.replayed < again.count("visits")
+    assert again.count("pages") == 9
+    assert_counts_add_up(again)

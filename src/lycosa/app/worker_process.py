@@ -164,6 +164,8 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
         watch = Watch(session, order, clock, lambda: last[0] if last else None)
         watch.write("taking up what is stored")
         session.take_up()
+        for path, number in session.worker.progress.damaged.items():
+            _say(f"{path}: {number:,} stretches could not be read, as after a power cut: what they held is fetched again")
         uptime.tick()
         stopping.worker = session.worker
         tell(News.WORKING)

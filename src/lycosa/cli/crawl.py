@@ -198,6 +198,8 @@ def _summary(progress: Progress, root: str) -> None:
     ]
     if progress.replayed:
         rows.append(("taken up", f"{progress.replayed:,} exchanges that an interrupted run had archived"))
+    if progress.damaged:
+        rows.append(("damaged", f"{counts(progress.damaged)} (stretches that could not be read: what they held is fetched again)"))
     if progress.errors:
         rows.append(("errors", counts(progress.errors)))
     if progress.refused:

@@ -16,6 +16,7 @@ class Progress:
     visits: int = 0
     bytes: int = 0
     replayed: int = 0  # exchanges taken from a WARC that an earlier run left behind
+    damaged: Counter[str] = field(default_factory=Counter)  # stretches that could not be read, by WARC that an earlier run left behind
     errors: Counter[str] = field(default_factory=Counter)  # by FetchError or http_NNN
     refused: Counter[str] = field(default_factory=Counter)  # links, by Refusal
     statuses: Counter[int] = field(default_factory=Counter)
@@ -42,6 +43,7 @@ class Progress:
             "pages_per_second": round(self.pages / seconds, 1),
             "hosts": self.hosts,
             "replayed": self.replayed,
+            "damaged": dict(self.damaged),
             "commits": self.commits,
             "states": {state: number for state, number in self.states.items() if number},
             "statuses": {str(status): number for status, number in sorted(self.statuses.items())},

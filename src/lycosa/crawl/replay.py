@@ -86,6 +86,8 @@ def replay(
             else:
                 report.not_admitted += 1
         report.damaged += len(damages)
+        if damages:
+            ledger.progress.damaged[orphan.path] += len(damages)
         if not foreign:
             ledger.used(orphan.path)
     ledger.progress.replayed += report.absorbed
