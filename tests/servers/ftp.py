@@ -88,7 +88,7 @@ class _Liar(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         server = self.server
         assert isinstance(server, _LyingServer)
-        data = socket.create_server(("127.0.0.1", 0))
+        data = socket.create_server((server.server_address[0], 0))
         port = data.getsockname()[1]
         self.wfile.write(b"220 at your service\r\n")
         while line := self.rfile.readline(1024):
@@ -115,9 +115,9 @@ class _LyingServer(socketserver.ThreadingTCPServer):
 
 
 @contextmanager
-def lying_ftp(named: str) -> Iterator[int]:
-    """A server that names this address for its data."""
-    with _LyingServer(("127.0.0.1", 0), _Liar) as server:
+def lying_ftp(named: str, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """A server that names this address for its data; its port."""
+    with _LyingServer((address, port), _Liar) as server:
         server.named = named
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

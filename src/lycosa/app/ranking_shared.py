@@ -120,7 +120,7 @@ class RankerAmong:
         info = self._info(number)
         if info is None or info[1].get("rules") != self._rules_now():
             return False
-        return abs(self._clock.now_ms() - info[1]["made_at"]) < self._fresh_ms  # one of a time to come is of a clock that was wrong
+        return abs(self._clock.now_ms() - int(info[1]["made_at"])) < self._fresh_ms  # one of a time to come is of a clock that was wrong
 
     def _rules_now(self) -> Any:
         assert self._rules is not None

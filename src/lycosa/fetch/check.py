@@ -22,6 +22,7 @@ from lycosa.core.records import Exchange, Request, VisitKind
 from lycosa.fetch import failure
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.names import Place
 from lycosa.fetch.transfer import Transfer
 
 MOST_BODY_BYTES = 4 * 2**20
@@ -49,6 +50,8 @@ class Check:
 class CheckFetcher(CurlFetcher):
     """A fetcher that opens a connection for every request and takes its steps' times. The request's token is its `Check`."""
 
+    _told_for = ""  # until it is told otherwise: by the next check, for libcurl keeps nothing here
+
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """Raises ConfigError as `CurlFetcher` does."""
         body = min(settings.max_body, MOST_BODY_BYTES)
@@ -58,6 +61,16 @@ class CheckFetcher(CurlFetcher):
     def check(self, check: Check) -> None:
         """Begin a check; it comes from `wait` as its exchange's token."""
         self.start(Request(check.url, VisitKind.CHECK, token=check))
+
+    def _must_be_looked_up(self, place: Place) -> bool:
+        self._names.forget(place)
+        return super()._must_be_looked_up(place)
+
+    def _longest_look_up_ms(self, transfer: Transfer) -> int:
+        return _check_of(transfer.request).timeout_ms
+
+    def _limit(self, transfer: Transfer, spent_ms: int) -> None:
+        transfer.curl.setopt(pycurl.TIMEOUT_MS, max(_check_of(transfer.request).timeout_ms - spent_ms, 1))
 
     def _prepare(self, transfer: Transfer) -> None:
         transfer.curl.setopt(pycurl.TIMEOUT_MS, _check_of(transfer.request).timeout_ms)
@@ -77,7 +90,8 @@ class CheckFetcher(CurlFetcher):
 
     def _finish(self, transfer: Transfer, head: bytes, error: str, text: str, truncated: str) -> None:
         check = _check_of(transfer.request)
-        _take_times(check, transfer.curl)
+        if transfer.looking_up is None:
+            _take_times(check, transfer.curl, transfer.looked_up_ms)
         super()._finish(transfer, head, error, text, truncated)
         check.exchange = self._finished[-1]
 
@@ -150,13 +164,13 @@ def _check_of(request: Request) -> Check:
     return request.token
 
 
-def _take_times(check: Check, curl: Any) -> None:
+def _take_times(check: Check, curl: Any, looked_up_ms: int) -> None:
     """What libcurl measured, from step to step."""
     dns, connected, encrypted, first = (
         curl.getinfo(name) / 1000
         for name in (pycurl.NAMELOOKUP_TIME_T, pycurl.CONNECT_TIME_T, pycurl.APPCONNECT_TIME_T, pycurl.STARTTRANSFER_TIME_T)
     )
-    check.dns_ms = dns or None
+    check.dns_ms = looked_up_ms + dns or None
     check.connect_ms = connected - dns if connected else None
     check.tls_ms = encrypted - connected if encrypted else None
     check.first_byte_ms = first - (encrypted or connected) if first and connected else None

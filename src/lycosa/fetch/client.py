@@ -23,13 +23,14 @@ from lycosa.core.records import Exchange, Request
 from lycosa.core.stopping import StopFlag
 from lycosa.fetch import failure
 from lycosa.fetch.chunked import dechunk
-from lycosa.fetch.connect_to import parse_connect_to
+from lycosa.fetch.connect_to import find_detour, parse_connect_to
 from lycosa.fetch.decode import parse_head
 from lycosa.fetch.driver import Driver, monotonic_ms
 from lycosa.fetch.fields import default_fields, field_lines, head_end, with_fields
 from lycosa.fetch.file_transfer import FileTransfer, split_file_url
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.handle import authorities_file, new_handle
+from lycosa.fetch.names import Found, Names, Place, is_name
 from lycosa.fetch.redact import redacted_fields
 from lycosa.fetch.transfer import Transfer, split_url
 
@@ -38,11 +39,14 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECA
 _NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))  # what came is not worth keeping as an answer
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _SWEEP_MOST_MS = 250
+_LOOK_UPS_A_CONNECTION, _MOST_LOOK_UPS = 2, 512  # a silent name may take longer than the request that asked for it
 _SWEEP_LEAST_MS = 10
 
 
 class CurlFetcher:
     """Starts requests and hands back exchanges, whatever became of them. Not thread-safe."""
+
+    _told_for = "+"  # as long as libcurl would keep what it found itself
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """
@@ -64,6 +68,9 @@ class CurlFetcher:
         self._free: list[Transfer] = []
         self._controls: dict[str, str] = {}  # of FTP servers: where their control connections lead
         self._driver = Driver(settings.connections)
+        self._names = Names(min(_LOOK_UPS_A_CONNECTION * settings.connections, _MOST_LOOK_UPS))
+        self._driver.heed(self._names.wakes)
+        self._looking_up: dict[Place, list[Transfer]] = {}
 
     @property
     def active(self) -> int:
@@ -109,7 +116,46 @@ class CurlFetcher:
         transfer.posted = request.form is not None
         self._prepare(transfer)
         self._running[curl] = transfer
-        self._driver.add(curl)
+        if self._must_be_looked_up(place := transfer.host_and_port()):
+            self._look_up(transfer, place)
+        else:
+            self._driver.add(curl)
+
+    def _must_be_looked_up(self, place: Place) -> bool:
+        """Whether the request waits for its host's name; libcurl does so itself where another host stands in."""
+        host, port = place
+        return is_name(host) and not self._names.knows(place) and (not self._detours or find_detour(self._detours, host, port) is None)
+
+    def _look_up(self, transfer: Transfer, place: Place) -> None:
+        """Begin a request by the look-up of its host's name."""
+        transfer.looking_up = place
+        others = self._looking_up.get(place)
+        if others is None:
+            others = self._looking_up[place] = []
+            self._names.ask(place)
+        others.append(transfer)
+
+    def _looked_up(self, found: Found) -> None:
+        """Hand the requests of a name over to libcurl, with its addresses."""
+        host, port = found.place
+        for transfer in self._looking_up.pop(found.place, ()):
+            if not found.addresses:
+                self._end(transfer, FetchError.DNS, f"Could not resolve host: {host} ({found.why})", "")
+                continue
+            transfer.looking_up = None
+            transfer.looked_up_ms = max(monotonic_ms() - transfer.started_ms, 1)
+            listed = ",".join(f"[{address}]" if ":" in address else address for address in found.addresses)
+            transfer.curl.setopt(pycurl.RESOLVE, [f"{self._told_for}{host}:{port}:{listed}"])
+            self._limit(transfer, transfer.looked_up_ms)
+            transfer.told = True
+            self._driver.add(transfer.curl)
+
+    def _longest_look_up_ms(self, transfer: Transfer) -> int:
+        return self._settings.connect_timeout
+
+    def _limit(self, transfer: Transfer, spent_ms: int) -> None:
+        """The look-up took so much of the time there is to connect; 0: of the next request's none is spent."""
+        transfer.curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(self._settings.connect_timeout - spent_ms, 1))
 
     def _prepare(self, transfer: Transfer) -> None:
         """The last word on a request before it goes out, for fetchers that want more of libcurl."""
@@ -134,6 +180,9 @@ class CurlFetcher:
                 self._sweep(now)
             patient = self._running and not self._finished
             self._driver.step(min(deadline, self._next_sweep) if patient else now)
+            if self._looking_up:
+                for found in self._names.take():
+                    self._looked_up(found)
             for curl, code, text in self._driver.done():
                 transfer = self._running[curl]
                 if code:
@@ -158,13 +207,15 @@ class CurlFetcher:
     def close(self) -> None:
         """Drop everything and give connections and handles back. The fetcher cannot be used afterwards."""
         for transfer in self._running.values():
-            self._driver.remove(transfer.curl)
+            if transfer.looking_up is None:
+                self._driver.remove(transfer.curl)
         for transfer in (*self._running.values(), *self._free):
             transfer.curl.close()
         self._running.clear()
         self._free.clear()
         self._finished.clear()
         self._driver.close()
+        self._names.close()
 
     def __enter__(self) -> CurlFetcher:
         return self
@@ -181,7 +232,9 @@ class CurlFetcher:
         for transfer in list(self._running.values()):
             elapsed = now - transfer.started_ms
             size = transfer.size + transfer.head_size() if transfer.head else 0
-            if elapsed >= limits.total_timeout:
+            if transfer.looking_up is not None and elapsed >= self._longest_look_up_ms(transfer):
+                self._end(transfer, FetchError.CONNECT_TIMEOUT, f"the name was not resolved after {elapsed} ms", "")
+            elif elapsed >= limits.total_timeout:
                 self._end(transfer, FetchError.TIMEOUT, f"not finished after {elapsed} ms", "time")
             elif size == 0 and elapsed >= limits.first_byte_timeout:
                 # Not sent: still connecting, or waiting for a connection.
@@ -255,6 +308,9 @@ class CurlFetcher:
         body = transfer.body
         sent = not error or transfer.sent_ms > 0
         is_file = isinstance(transfer, FileTransfer)
+        place = transfer.looking_up
+        if place is not None and (others := self._looking_up.get(place)):
+            others.remove(transfer)  # it has waited long enough; the look-up goes on
         protocol = transfer.protocol if isinstance(transfer, FileTransfer) else _PROTOCOLS.get(curl.getinfo(pycurl.INFO_HTTP_VERSION), "")
         self._finished.append(
             Exchange(
@@ -271,16 +327,21 @@ class CurlFetcher:
                 error=error,
                 error_text=text,
                 truncated=truncated,
-                first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000,
+                first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000 if place is None else 0,
                 connect_ms=max(transfer.sent_ms - transfer.started_ms, 0),
                 token=transfer.request.token,
             )
         )
         del self._running[curl]
-        self._driver.remove(curl)
+        if place is None:
+            self._driver.remove(curl)
         if is_file:
             curl.close()
             return
+        if transfer.told:
+            curl.unsetopt(pycurl.RESOLVE)
+            self._limit(transfer, 0)
+            transfer.told = False
         transfer.reset()
         self._free.append(transfer)
 

@@ -18,6 +18,7 @@ MOST_CODINGS = 3
 _HEADS = 32
 """Heads that are remembered: a head is asked for its media type when the body begins, and read again when it has ended."""
 
+_FOLDED = frozenset(" \t")
 _STATUS_LINE = re.compile(rb"\s*HTTP/(\d+(?:\.\d+)?)[ \t]+(\d{3})(?!\d)[ \t]*([^\r\n]*)", re.IGNORECASE)
 
 
@@ -68,8 +69,10 @@ def parse_head(head: bytes) -> Headers:
     except UnicodeDecodeError:
         lines = [_decode(line) for line in head.split(b"\n")]
     last: list[str] | None = None
-    for line in lines[1:] if match else lines:
-        if line[:1] in (" ", "\t") and line.strip():  # folded (RFC 9112 section 5.2): goes on with the line before
+    if match:
+        del lines[0]
+    for line in lines:
+        if line[:1] in _FOLDED and line.strip():  # folded (RFC 9112 section 5.2): goes on with the line before
             if last is not None:
                 last[-1] = f"{last[-1]} {_value(line)}".strip()
             continue
@@ -77,8 +80,15 @@ def parse_head(head: bytes) -> Headers:
         if not colon:
             last = None
             continue
-        last = fields.setdefault(name.strip().lower(), [])
-        last.append(_value(value))
+        value = value.strip()
+        if "\r" in value:
+            value = _value(value)
+        name = name.strip().lower()
+        last = fields.get(name)
+        if last is None:
+            fields[name] = last = [value]
+        else:
+            last.append(value)
     return Headers(status, _decode(match[3]).strip() if match else "", fields)
 
 

@@ -26,6 +26,7 @@ class Driver:
         self._epoll = select.epoll()
         self._watched: dict[int, int] = {}  # what epoll watches for each descriptor; 0: libcurl does not care now
         self._timer_due: int | None = None
+        self._others: set[int] = set()
         self._running = 0  # handles added and not removed; those that have ended are among them until then
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
@@ -42,6 +43,11 @@ class Driver:
         self._multi.remove_handle(curl)
         self._running -= 1
 
+    def heed(self, descriptor: int) -> None:
+        """Let `step` return when this can be read too."""
+        self._others.add(descriptor)
+        self._epoll.register(descriptor, select.EPOLLIN)
+
     def step(self, until: int) -> None:
         """Let libcurl work on what has happened, waiting for that until `until` (`monotonic_ms`), or less."""
         now = monotonic_ms()
@@ -57,6 +63,8 @@ class Driver:
                 until = min(until, self._timer_due)
         for descriptor, events in self._epoll.poll(max(0, until - now) / 1000):
             if not self._watched.get(descriptor):
+                if descriptor in self._others:
+                    continue
                 self._forget(descriptor)
                 continue
             action = pycurl.CSELECT_IN if events & select.EPOLLIN else 0

@@ -52,6 +52,8 @@ class Transfer:
         "guard",
         "head",
         "head_too_large",
+        "looked_up_ms",
+        "looking_up",
         "mark_at",
         "mark_size",
         "max_body",
@@ -64,6 +66,7 @@ class Transfer:
         "size",
         "started_at",
         "started_ms",
+        "told",
         "unwanted",
         "url",
     )
@@ -82,6 +85,7 @@ class Transfer:
         self.fields = fields
         self.custom_headers = False
         self.posted = False  # the handle is set to send a form
+        self.told = False  # libcurl was told of addresses, and how long it may take to connect
         self.reset()
         curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.write)
@@ -100,6 +104,8 @@ class Transfer:
         self.head_too_large = False
         self.refused = ""
         self.dialled = False
+        self.looking_up: tuple[str, int] | None = None  # its name, before libcurl has the request
+        self.looked_up_ms = 0  # what that took; 0: it was not
         self.sent_ms = 0
         self.repeated = False
         self.started_at = 0

@@ -1,0 +1,350 @@
+"""Every way into private space is closed, however it is written and whoever leads there. Run by test_island.py.
+
+All private addresses have a listener that notes who comes; so "closed" means that no packet left.
+"""
+
+# ruff: noqa: E501 -- a table of what sites say: a line a way
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lycosa.app.hunting import HuntOrder, HuntRequest, hunt
+from lycosa.app.moderation import propose
+from lycosa.app.submission import submit
+from lycosa.app.uptime import add_monitor
+from lycosa.core.clock import SystemClock
+from lycosa.core.config import Config, FetchSettings, parse_config
+from lycosa.core.errors import UrlError, UsageError
+from lycosa.fetch.check import Check, CheckFetcher
+from lycosa.fetch.guard import AddressGuard
+from lycosa.monitor.notify import DeliveryError, Notice, notifier_of
+from lycosa.search.many_side import SideFailed
+from lycosa.search.peers_http import PeerHttp
+from lycosa.search.peers_wire import UrlsMessage as AnswerMessage
+from lycosa.store.workspace import Workspace
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import hostname
+from tests.crawl.sessions import collection, select, work
+from tests.fetch.fetching import fetch, open_fetcher
+from tests.servers.ftp import lying_ftp
+from tests.servers.system import require_program
+from tests.trust.island import PUBLIC, Answer, Island, addresses, island
+
+PRIVATE_NAMES = {
+    "inner.test": addresses("10.1.2.3"),
+    "loop.test": addresses("127.0.0.99"),
+    "both.test": addresses("192.168.7.7", "10.1.2.3"),
+    "cloud.test": addresses("169.254.169.254"),
+    "six.test": addresses("fd00::7"),
+    "mapped.test": addresses("::ffff:10.1.2.3"),
+    "translated.test": addresses("64:ff9b::a01:203"),
+    "relayed.test": addresses("2002:a01:203::1"),
+}
+
+TARGETS = {
+    "dotted": "http://10.1.2.3/",
+    "loopback": "http://127.0.0.99/",
+    "another port": "http://127.0.0.1:6379/",
+    "metadata": "http://169.254.169.254/latest/meta-data/",
+    "shared": "http://100.64.1.1/",
+    "documentation": "http://192.0.2.7/",
+    "benchmarks": "http://198.18.0.7/",
+    "decimal": "http://167838211/",
+    "hexadecimal": "http://0x0a010203/",
+    "hexadecimal parts": "http://0x0a.0x1.0x2.0x3/",
+    "octal": "http://012.01.02.03/",
+    "octal with zeros": "http://0000012.0001.0002.0003/",
+    "short": "http://10.66051/",
+    "shorter": "http://127.99/",
+    "zero": "http://0/",
+    "all zeros": "http://0.0.0.0/",
+    "a dot behind": "http://10.1.2.3./",
+    "percent-encoded": "http://%31%30.1.2.3/",
+    "full width": "http://１０.１.２.３/",
+    "ideographic dots": "http://10。1。2。3/",
+    "circled": "http://①⓪.①.②.③/",
+    "user name": "http://w0.test@10.1.2.3/",
+    "user name and password": "http://w0.test:80@10.1.2.3/",
+    "backslash": "http:\\\\10.1.2.3\\w0.test",
+    "fragment as host": "http://10.1.2.3#@w0.test/",
+    "tab within": "http://10.1\t.2.3/",
+    "no slashes": "http:10.1.2.3/",
+    "scheme of the page": "//10.1.2.3/",
+    "upper case": "HTTP://10.1.2.3/",
+    "IPv6 loopback": "http://[::1]/",
+    "IPv6 nowhere": "http://[::]/",
+    "mapped": "http://[::ffff:10.1.2.3]/",
+    "mapped in hexadecimal": "http://[::ffff:a01:203]/",
+    "mapped loopback": "http://[::ffff:7f00:63]/",
+    "compatible": "http://[::10.1.2.3]/",
+    "unique local": "http://[fd00::7]/",
+    "link-local": "http://[fe80::7]/",
+    "with a zone": "http://[fe80::7%25lo]/",
+    "NAT64": "http://[64:ff9b::10.1.2.3]/",
+    "6to4": "http://[2002:a01:203::1]/",
+    "localhost": "http://localhost/",
+    "under localhost": "http://www.localhost/",
+    "https": "https://10.1.2.3/",
+    "ftp": "ftp://10.1.2.3/",
+    "gopher": "gopher://127.0.0.1:6379/_FLUSHALL",
+    "file": "file:///etc/passwd",
+    **{f"name {name}": f"http://{name}/" for name in PRIVATE_NAMES},
+}
+
+
+@pytest.fixture
+def here() -> Island:
+    laid = island()
+    laid.clear()
+    laid.names.names.update(PRIVATE_NAMES)
+    return laid
+
+
+def page(markup: str = "", head: str = "") -> Answer:
+    return Answer(f"<!doctype html><html><head><title>a page</title>{head}</head><body><p>Some words of text.</p>{markup}</body></html>")
+
+
+def moved(status: int) -> Callable[[str], dict[str, Answer]]:
+    return lambda to: {"/": Answer("moved", status, [("Location", to)])}
+
+
+def text(body: str, kind: str = "text/plain") -> Answer:
+    return Answer(body, 200, [("Content-Type", kind)])
+
+
+RSS = '<?xml version="1.0"?><rss version="2.0"><channel><title>t</title><link>{to}</link><item><title>i</title><link>{to}</link></item></channel></rss>'
+SITEMAP = '<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{to}</loc></url></urlset>'
+INDEX = '<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{to}</loc></sitemap></sitemapindex>'
+ENTITY = '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e SYSTEM "{to}"><!ENTITY % p SYSTEM "{to}"> %p;]>'
+HERE = "User-agent: *\nDisallow:\nSitemap: http://{host}/map.xml\n"
+FEED = '<link rel="alternate" type="application/rss+xml" href="/feed.xml">'
+
+# How a site leads to an address: its answers by path. `HOST` is its own name.
+WAYS: dict[str, Callable[[str], dict[str, Answer]]] = {
+    "link": lambda to: {"/": page(f'<a href="{to}">there</a>')},
+    "redirect 301": moved(301),
+    "redirect 302": moved(302),
+    "redirect 303": moved(303),
+    "redirect 307": moved(307),
+    "redirect 308": moved(308),
+    "two redirects": lambda to: {"/": Answer("", 302, [("Location", "/on")]), "/on": Answer("", 302, [("Location", to)])},
+    "meta refresh": lambda to: {"/": page(head=f'<meta http-equiv="refresh" content="0; url={to}">')},
+    "Refresh": lambda to: {"/": Answer("<p>wait", 200, [("Content-Type", "text/html"), ("Refresh", f"0; url={to}")])},
+    "Link": lambda to: {"/": Answer("<p>on", 200, [("Content-Type", "text/html"), ("Link", f'<{to}>; rel="next"')])},
+    "Content-Location": lambda to: {"/": Answer("<a href=on>", 200, [("Content-Type", "text/html"), ("Content-Location", to)])},
+    "Alt-Svc": lambda to: {"/": Answer("<a href=/on>", 200, [("Content-Type", "text/html"), ("Alt-Svc", 'h2="10.1.2.3:443", http/1.1="10.1.2.3:80"')])},
+    "base": lambda to: {"/": page('<a href="on">on</a>', f'<base href="{to}">')},
+    "canonical": lambda to: {"/": page(head=f'<link rel="canonical" href="{to}">')},
+    "next and others": lambda to: {"/": page(head="".join(f'<link rel="{rel}" href="{to}">' for rel in ("next", "prev", "alternate", "amphtml", "prefetch", "preconnect", "dns-prefetch", "preload", "stylesheet", "icon", "manifest", "pingback", "modulepreload")))},
+    "hreflang": lambda to: {"/": page(head=f'<link rel="alternate" hreflang="fi" href="{to}">')},
+    "frames": lambda to: {"/": page(f'<iframe src="{to}"></iframe><frame src="{to}"><embed src="{to}"><object data="{to}"></object>')},
+    "pictures": lambda to: {"/": page(f'<img src="{to}a.png" srcset="{to}b.png 2x"><video poster="{to}c.png" src="{to}d.mp4"></video><script src="{to}e.js"></script>')},
+    "styles": lambda to: {"/": page(f"<style>@import url({to}a.css); p {{background: url({to}b.png)}}</style><p style='background: url({to}c.png)'>")},
+    "style sheet": lambda to: {"/": page(head='<link rel="stylesheet" href="/a.css">'), "/a.css": text(f"@import '{to}a.css'; p {{background: url({to}b.png)}}", "text/css")},
+    "forms and maps": lambda to: {"/": page(f'<form action="{to}"><button formaction="{to}">go</button></form><map><area href="{to}"></map><blockquote cite="{to}">')},
+    "robots.txt redirect": lambda to: {"/": page(), "/robots.txt": Answer("", 302, [("Location", to)])},
+    "robots.txt sitemap": lambda to: {"/": page(), "/robots.txt": text(f"User-agent: *\nDisallow:\nSitemap: {to}\nSitemap: {to}map.xml\n")},
+    "sitemap redirect": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": Answer("", 302, [("Location", to)])},
+    "sitemap entry": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(SITEMAP.format(to=to), "application/xml")},
+    "sitemap index": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(INDEX.format(to=to), "application/xml")},
+    "sitemap entity": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": text(ENTITY.format(to=to) + SITEMAP.format(to="&e;")[38:], "application/xml")},
+    "feed redirect": lambda to: {"/": page(head=FEED), "/feed.xml": Answer("", 302, [("Location", to)])},
+    "feed entry": lambda to: {"/": page(head=FEED), "/feed.xml": text(RSS.format(to=to), "application/rss+xml")},
+    "feed entity": lambda to: {"/": page(head=FEED), "/feed.xml": text(ENTITY.format(to=to) + RSS.format(to="&e;")[38:], "application/rss+xml")},
+    "feed elsewhere": lambda to: {"/": page(head=FEED.replace("/feed.xml", to))},
+    "XHTML entity": lambda to: {"/": text(ENTITY.format(to=to) + "<html xmlns='http://www.w3.org/1999/xhtml'><body>&e;</body></html>", "application/xhtml+xml")},
+    "SVG": lambda to: {"/": text(f"<svg xmlns='http://www.w3.org/2000/svg'><a href='{to}'/><image href='{to}'/><use href='{to}'/></svg>", "image/svg+xml")},
+    "a script's redirect": lambda to: {"/": page(f"<script>location = '{to}'</script>")},
+}  # fmt: skip
+
+
+@dataclass
+class Leading:
+    """A site and where it leads."""
+
+    host: str
+    way: str
+    target: str
+
+
+def lay(here: Island, ways: Sequence[str], targets: Sequence[str]) -> list[Leading]:
+    """Sites that lead by these ways to every target, and by every way to these targets."""
+    pairs = [(way, target) for way in ways for target in TARGETS]
+    pairs += [(way, target) for way in WAYS for target in targets]
+    sites = [Leading(f"w{number}.test", way, target) for number, (way, target) in enumerate(pairs)]
+    for site in sites:
+        for path, answer in WAYS[site.way](TARGETS[site.target]).items():
+            answer.body = answer.body.replace("{host}", site.host)
+            here.sites[site.host, path] = answer
+    return sites
+
+
+@pytest.mark.parametrize(
+    ("ways", "targets"),
+    [
+        pytest.param(["link"], ["dotted"], id="few"),
+        pytest.param(
+            ["redirect 301", "meta refresh", "robots.txt redirect", "sitemap redirect", "feed redirect", "base"],
+            ["loopback", "name inner.test", "NAT64", "decimal", "mapped"],
+            id="many",
+            marks=pytest.mark.prove,
+        ),
+    ],
+)
+def test_no_site_leads_a_crawl_inside(
+    here: Island, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: list[str], targets: list[str]
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://10.1.2.3:8080")
+    sites = lay(here, ways, targets)
+    chosen = collection("c", scope="any", delay=0, requisites=True, sitemaps=True, feeds=True, respect_nofollow=False)
+    settings = ("fetch.other_schemes=true", "fetch.retries=1", "crawl.patience=1s", "fetch.connect_timeout=3s")
+    crawled = work(tmp_path, [(chosen, [f"http://{site.host}/" for site in sites])], settings=settings)
+    assert crawled.progress.ended == "finished"
+    assert here.trap.heard == []
+    assert not [site for site in sites if not here.asked[site.host, "/"] and site.way != "robots.txt redirect"]
+    rows = {str(row["url"]): row for row in select(tmp_path, "SELECT url, state, reason FROM urls")}
+    inside = {url: row for url, row in rows.items() if ".test/" not in url or url.split("/")[2] in PRIVATE_NAMES}
+    print(len(sites), "sites lead to", len(inside), "addresses inside:", sorted(inside))
+    assert len(inside) > 30
+    assert {(row["state"], row["reason"]) for row in inside.values()} == {("excluded", "address_refused")}, inside
+    visits = select(tmp_path, "SELECT url, error, ip, kind FROM visits")
+    reached = {
+        str(row["url"]): row["error"] for row in visits if ".test/" not in str(row["url"]) or str(row["url"]).split("/")[2] in PRIVATE_NAMES
+    }
+    assert set(reached.values()) == {"address_refused"}, reached
+    assert all(row["ip"] in PUBLIC for row in visits if not row["error"])
+
+
+def test_the_same_crawl_with_one_of_them_named(here: Island, tmp_path: Path) -> None:
+    """The trap works: what the operator named is asked, and nothing beside it."""
+    here.sites["w0.test", "/"] = page(
+        '<a href="http://10.1.2.3/">in</a><a href="http://10.1.2.3:8080/">in</a><a href="http://127.0.0.99/">in</a>'
+    )
+    work(tmp_path, [(collection("c", scope="any", delay=0), ["http://w0.test/", "http://10.1.2.3/"])])
+    assert set(here.trap.heard) == {("10.1.2.3", 80)}
+
+
+def test_no_caller_leads_inside(here: Island, tmp_path: Path) -> None:
+    """Proposals, availability and notices, where others than the operator say what is asked."""
+    Workspace.create(str(tmp_path / "w"))
+    storage = Workspace.open(str(tmp_path / "w")).storage
+    quick = parse_config("", overrides=("notify.timeout=2s",))
+    wrong: list[str] = []
+    fetcher = CheckFetcher(FetchSettings(), AddressGuard(), SystemClock())
+    with fetcher:
+        for name, target in TARGETS.items():
+            literal = not name.startswith("name ")
+            try:
+                url = normalise(target)
+            except UrlError:
+                continue
+            if not url.startswith("http"):
+                continue
+            fetcher.check(Check(url, 20_000))
+            while not (done := fetcher.wait(100)):
+                pass
+            if done[0].error != "address_refused":
+                wrong.append(f"a check of {target}: {done[0].status} {done[0].error}")
+            for what, act in (
+                ("a proposal", partial(propose, storage, target)),
+                ("a monitor", partial(add_monitor, str(tmp_path / "w"), Config(), {"url": target}, private=False)),
+            ):
+                if literal and hostname(url) not in ("localhost", "www.localhost") and not refused(act):
+                    wrong.append(f"{what} of {target}")
+            with suppress(UsageError):
+                notifier = notifier_of(f"webhook {target}", quick)
+                with suppress(DeliveryError):
+                    notifier.send(NOTICE)
+                    wrong.append(f"a notice to {target}")
+                notifier.close()
+    assert not wrong, "\n".join(wrong)
+    assert here.trap.heard == []
+
+
+NOTICE = Notice("id", "match", "name", "http://a.test/", datetime(2026, 1, 1, tzinfo=UTC), "text")
+
+
+def refused(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except UsageError:
+        return True
+    return False
+
+
+@pytest.mark.prove
+def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path) -> None:
+    here.sites["w0.test", "/"] = page()
+    inside = ["http://10.1.2.3/", "http://127.1/", "http://inner.test/", "http://[::ffff:10.1.2.3]/", "http://localhost/"]
+    chosen = collection("default", scope="any", delay=0)
+    work(tmp_path, [(chosen, ["http://w0.test/"])])
+    submit(str(tmp_path), parse_config(""), inside)
+    work(tmp_path, [(chosen, ["http://w0.test/"])])
+    request = HuntRequest("secret", tuple(inside), typed=False, time_ms=20_000)
+    hunt(HuntOrder(str(tmp_path), parse_config("", overrides=("crawl.patience=1s",)), request, index=False))
+    rows = {str(row["url"]): row["reason"] for row in select(tmp_path, "SELECT url, reason FROM urls")}
+    assert {rows[normalise(url)] for url in inside} == {"address_refused"}
+    assert here.trap.heard == []
+
+
+@pytest.mark.parametrize("target", ["http://10.1.2.3/", "http://inner.test/", "http://127.1:8080/"])
+def test_a_peer_leads_nowhere_else(here: Island, target: str) -> None:
+    here.sites["peer.test", "/api/v1/x?"] = Answer("", 307, [("Location", target)])
+    peer = PeerHttp("http://peer.test", FetchSettings())
+    with pytest.raises(SideFailed, match="307"):
+        peer.get("/api/v1/x", (), AnswerMessage, 5.0)
+    peer.close()
+    assert here.trap.heard == []
+
+
+@pytest.mark.parametrize("named", ["127.0.0.1", "10.1.2.3", "192.168.7.7"])
+def test_an_ftp_server_names_no_other_machine_for_its_data(here: Island, named: str) -> None:
+    with lying_ftp(named, PUBLIC[1]) as port, open_fetcher([], other_schemes=True) as fetcher:
+        here.names.names["files.test"] = addresses(PUBLIC[1])
+        exchange = fetch(fetcher, f"ftp://files.test:{port}/file.txt")
+    assert (exchange.status, exchange.body, exchange.ip) == (200, b"the text", PUBLIC[1])
+    assert here.trap.heard == []
+
+
+SCRIPTS = """
+for (const to of TARGETS) {
+  const host = to.split('/')[2];
+  try { fetch(to, {mode: 'no-cors'}).catch(() => 0) } catch (e) {}
+  try { new WebSocket('ws://' + host + '/') } catch (e) {}
+  try { new EventSource(to) } catch (e) {}
+  try { navigator.sendBeacon(to, 'x') } catch (e) {}
+  try { const x = new XMLHttpRequest(); x.open('GET', to); x.send() } catch (e) {}
+  try { new Image().src = to + 'a.png' } catch (e) {}
+  try { new Worker(to + 'w.js') } catch (e) {}
+  try { import(to + 'm.js').catch(() => 0) } catch (e) {}
+  try { window.open(to) } catch (e) {}
+  try { new RTCPeerConnection({iceServers: [{urls: 'stun:' + host}]}).createDataChannel('x') } catch (e) {}
+  for (const [tag, name] of [['script', 'src'], ['iframe', 'src'], ['link', 'href'], ['video', 'src'], ['object', 'data']]) {
+    const made = document.createElement(tag); made[name] = to; made.rel = 'stylesheet'; document.body.append(made);
+  }
+}
+document.body.append('run through');
+"""
+
+
+@pytest.mark.prove
+def test_no_script_leads_inside(here: Island, tmp_path: Path) -> None:
+    """Whatever a rendered page's scripts try, with Chromium's own resolver and network."""
+    require_program("chromium")
+    targets = [target for target in TARGETS.values() if target.startswith("http://")]
+    here.sites["w0.test", "/"] = page(f"<script>const TARGETS = {json.dumps(targets)};{SCRIPTS}</script>")
+    chosen = collection("c", scope="any", delay=0, render="always")
+    work(tmp_path, [(chosen, ["http://w0.test/"])], settings=("crawl.patience=1s", "fetch.connect_timeout=3s"))
+    [read] = select(tmp_path, "SELECT text FROM pages")
+    assert "run through" in str(read["text"])
+    assert here.trap.heard == []
