@@ -6,6 +6,8 @@ import random
 import re
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,10 +17,12 @@ from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import suggest, suggest_file
 from lycosa.index.indexer import Indexer
+from lycosa.index.suggest_arrays import Column, all_starts, suffix_order
+from lycosa.index.suggest_collect import _with_folded
 from lycosa.index.suggest_file import HEADING, LARGE, MASKS, TITLE, WORD, KnownWord, Phrase, SuggestFile, SuggestInfo
-from lycosa.index.suggest_fold import folded, starts
+from lycosa.index.suggest_fold import folded, folded_all, starts
 from lycosa.index.suggest_slips import slips, slips_between
-from lycosa.index.suggest_write import write
+from lycosa.index.suggest_write import PHRASES, WORDS, write
 from lycosa.store.exclusion import parse_rule
 from lycosa.store.purge import exclude
 from tests.index.corpus import FIRST_AT, Corpus, page
@@ -29,7 +33,13 @@ INFO = SuggestInfo(1, 2, 3)
 
 def made(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> SuggestFile:
     folder.mkdir(exist_ok=True)
-    return SuggestFile(write(folder, INFO, phrases, words))
+    return SuggestFile(written(folder, phrases, words))
+
+
+def written(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> Path:
+    rows = [(each.language, each.folded, each.text, each.kind, each.pages, each.weight) for each in phrases]
+    known = [(each.language, each.text, each.folded, each.pages) for each in words]
+    return write(folder, INFO, pl.DataFrame(rows, PHRASES, orient="row"), pl.DataFrame(known, WORDS, orient="row"))
 
 
 def of_texts(texts: list[str], language: str = "en", kind: int = TITLE) -> list[Phrase]:
@@ -142,7 +152,7 @@ def test_words_of_many_chunks(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_says_so(tmp_path: Path) -> None:
-    path = write(tmp_path, INFO, of_texts(["a word"]), [])
+    path = written(tmp_path, of_texts(["a word"]), [])
     whole = path.read_bytes()
     for damaged in (b"", whole[:8], whole[:40], b"XXXX" + whole[4:]):
         path.write_bytes(damaged)
@@ -239,9 +249,9 @@ SCRIPTS = "aAßéßzжЖйшंन하글がガ한ﬁİ…- \u0301"
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(SCRIPTS, min_size=1, max_size=12), min_size=1, max_size=40, unique=True), st.integers(1, 10**6))
-def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, written: list[str], pages: int) -> None:
-    phrases = {form: Phrase(text, form, "xx", 0.3 * pages, HEADING, pages) for text in written if (form := folded(text).strip())}
-    words = {form: KnownWord(text * 4, form * 4, "xx", pages) for text, form in ((text, folded(text)) for text in written) if form}
+def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, given_texts: list[str], pages: int) -> None:
+    phrases = {form: Phrase(text, form, "xx", 0.3 * pages, HEADING, pages) for text in given_texts if (form := folded(text).strip())}
+    words = {form: KnownWord(text * 4, form * 4, "xx", pages) for text, form in ((text, folded(text)) for text in given_texts) if form}
     file = made(tmp_path_factory.mktemp("read"), list(phrases.values()), list(words.values()))
     for phrase in phrases.values():
         for place in starts(phrase.folded)[:1]:
@@ -250,3 +260,39 @@ def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, writ
             assert found.weight == pytest.approx(phrase.weight * (1.5 if place == 0 else 1.0), rel=0.001)
     for word in words.values():
         assert file.known(word.folded, "xx") == word
+
+
+SIGNS = "aBß1é_-… \u0301ж한हिन事ガไทยກ𠀀😀"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(SIGNS, max_size=30), max_size=12))
+def test_in_columns_as_one_by_one(given_texts: list[str]) -> None:
+    assert folded_all(given_texts) == [folded(text).strip() for text in given_texts]
+    rows = _with_folded(pl.DataFrame({"text": given_texts}, schema={"text": pl.String}))
+    assert sorted(rows.iter_rows()) == sorted((text, form) for text in given_texts if (form := folded(text).strip()))
+    phrases = [form for text in given_texts if (form := folded(text).strip())]
+    numbers, places = all_starts(phrases)
+    expected = [(number, len(phrase[:place].encode())) for number, phrase in enumerate(phrases) for place in starts(phrase)]
+    assert list(zip(numbers.tolist(), places.tolist(), strict=True)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.text("abc", max_size=20)), max_size=40))
+def test_the_order_of_texts_that_begin_alike(given_texts: list[tuple[int, str]]) -> None:
+    texts = [(group, f"aaaaaaaa{text}") for group, text in given_texts]
+    column = Column.of(pl.Series([text for _, text in texts], dtype=pl.String))
+    group = np.array([group for group, _ in texts], dtype=np.int64)
+    order = suffix_order(column.whole, column.starts[:-1], column.starts[1:], group)
+    assert order.tolist() == sorted(range(len(texts)), key=lambda place: texts[place])
+
+
+def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
+    text = "Of 2nd “tarantulas”, foo_bar: tarantulas!"
+    corpus.commit((f"http://h{n}.test/", page(text, title=f"Title {n}", language="en")) for n in range(5))
+    corpus.commit([("http://x.test/", page("Of tarantulas too.", title="Other", language="en"))])
+    with Indexer(corpus.root, SETTINGS) as indexer:
+        indexer.update()
+    file = current(corpus)
+    counts = {word: known.pages for word in ("tarantulas", "nd", "foo", "too") if (known := file.known(word, "en")) is not None}
+    assert counts == {"tarantulas": 6, "nd": 5, "foo": 5, "too": 1}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import polars as pl
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import suggest_file
-from lycosa.index.suggest_collect import COLUMNS, WORD_PAGES, Collector
+from lycosa.index.suggest_collect import COLUMNS, COPY_COLUMNS, WORD_PAGES, Collector, copies_of
 from lycosa.index.suggest_file import SuggestFile, SuggestInfo
 from lycosa.index.suggest_write import write
 from lycosa.store.live import LiveTables, in_partitions
@@ -69,9 +69,10 @@ def place(task: SuggestTask, build: Path, before: Path | None) -> None:
         carry_over(before, build)
         return
     pages = sum(file.rows for file in task.tables.state.files.get("pages", []))
-    collector = Collector(share=max(1, -(-pages // WORD_PAGES)))
+    share = max(1, -(-pages // WORD_PAGES))
     said, gone = task.said(), task.gone()
-    for frame in _frames(task, gone):
+    collector = Collector(share, copies_of(_frames(task, gone, COPY_COLUMNS), share))
+    for frame in _frames(task, gone, COLUMNS):
         collector.add(frame, said)
     words = collector.words()
     info = SuggestInfo(task.tables.state.head, task.now_ms, collector.pages)
@@ -89,12 +90,12 @@ def carry_over(before: Path, build: Path) -> None:
         shutil.copyfile(path, build / path.name)
 
 
-def _frames(task: SuggestTask, gone: pl.Series) -> Iterator[pl.DataFrame]:
+def _frames(task: SuggestTask, gone: pl.Series, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     """The pages to look at, each once, whatever collections have it."""
     wanted = pl.col("may_index") & ~pl.col("url_key").is_in(gone.implode())
     if task.only is not None:
         wanted &= in_partitions(task.only)
-    for frame in task.tables.ordered("pages", COLUMNS, memory_bytes=_FRAME_BYTES):
+    for frame in task.tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
         pages = frame.filter(wanted).unique("url_key", keep="last", maintain_order=True)
         if pages.height:
             yield pages

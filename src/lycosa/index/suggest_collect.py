@@ -2,19 +2,20 @@
 
 Memory is bounded whatever the number of pages: they are read in frames of some megabytes; of phrases and of words those that count most
 are kept, with as many again while more come in (lossy counting, as in `search.terms`); and above `WORD_PAGES` pages words are counted in
-a share of them, by the pages' keys.
+a share of them, by the pages' keys. A text that several pages have is looked at once, and counts for all of them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
 from icu4py.breakers import WordBreaker
 
-from lycosa.index.suggest_file import ANCHOR, HEADING, TITLE, WORD, KnownWord, Phrase
-from lycosa.index.suggest_fold import folded
+from lycosa.index.suggest_file import ANCHOR, HEADING, TITLE, WORD
+from lycosa.index.suggest_fold import folded_all
 from lycosa.index.suggest_write import LONGEST_PHRASE_BYTES
 
 MOST_PHRASES = 300_000
@@ -31,7 +32,10 @@ FEW_PAGES = 500  # above which a word on one page is not kept: most are misspell
 FOLDED_ROWS = 100_000  # of words, at least, that wait to be put together
 LEAST_PAGES = 3  # that hold a word which is suggested
 
-COLUMNS = ("partition", "url_key", "host_key", "language", "title", "headline", "headings", "main_text", "text", "may_index")
+COLUMNS = (
+    "partition", "url_key", "host_key", "language", "title", "headline", "headings", "main_text", "text", "text_digest", "may_index"
+)  # fmt: skip
+COPY_COLUMNS = ("partition", "url_key", "language", "text_digest", "may_index")
 LONGEST_PAIR = 6  # characters of two Chinese or Japanese words that are looked at as one
 _PAIRED = ("zh", "ja")
 _PARTS_OF_TITLE = r"\s+[|–—·•»:-]+\s+|\s*[|·•»]\s*"
@@ -39,14 +43,27 @@ _NUMBERING = r"^\s*(?:\d+(?:\.\d+)*\.?|\p{Lu}(?:\.\d+)+\.?)\s+"
 _SPACELESS = ("zh", "ja", "th", "lo", "my", "km")
 _WORDS = r"\p{L}[\p{L}\p{M}\p{N}]*"
 _PHRASE_KEY = ("language", "text", "kind")
+_WORD_SCHEMA = pl.Schema({"language": pl.String, "text": pl.String, "pages": pl.Int64})
 _ROWS = 500
+_NO_WORD = "".join(chr(code) for code in range(0x80) if not chr(code).isalnum() and chr(code) != "_")
+
+
+def copies_of(frames: Iterator[pl.DataFrame], share: int) -> dict[tuple[str, int], int]:
+    """Of texts that several pages have: (language, digest) -> how many. Frames have the columns of `COPY_COLUMNS`; `share` as of
+    `Collector`."""
+    parts = [_shared_out(frame, share).filter(pl.col("text_digest") != 0).select("language", "text_digest") for frame in frames]
+    if not parts:
+        return {}
+    found = pl.concat(parts).group_by("language", "text_digest").len().filter(pl.col("len") > 1)
+    return {(language, digest): count for language, digest, count in found.iter_rows()}
 
 
 @dataclass(slots=True)
 class Collector:
-    """Takes pages in, frame by frame, sorted by host; `share`: one of so many is looked at for its words."""
+    """Takes pages in, frame by frame, sorted by host; `share`: one of so many is looked at for its words; `copies`: of `copies_of`."""
 
     share: int = 1
+    copies: dict[tuple[str, int], int] = field(default_factory=dict)
     most_phrases: int = MOST_PHRASES
     most_words: int = MOST_WORDS
     pages: int = 0
@@ -56,78 +73,62 @@ class Collector:
 
     def add(self, frame: pl.DataFrame, said: pl.DataFrame | None) -> None:
         """Pages with the columns of `COLUMNS`, each once; `said` is what links say of pages: url_key, prior, anchors."""
+        self.pages += frame.height
+        for language, count in frame.group_by("language").len().iter_rows():
+            self._by_language[language] = self._by_language.get(language, 0) + count
         for part in frame.iter_slices(_ROWS):
-            self.pages += part.height
-            for language, count in part.group_by("language").len().iter_rows():
-                self._by_language[language] = self._by_language.get(language, 0) + count
             self._phrases.append(_phrases(part, said))
-            looked_at = part.filter(pl.col("url_key") % self.share == 0) if self.share > 1 else part
-            if looked_at.height:
-                self._words.append(_words(looked_at))
+        looked_at = _shared_out(frame, self.share)
+        weights = [self._weight_of(key) for key in looked_at.select("language", "text_digest").iter_rows()]
+        counted = looked_at.with_columns(weight=pl.Series(weights, dtype=pl.Int64)).filter(pl.col("weight") > 0)
+        self._words += [_words(part) for part in counted.iter_slices(_ROWS) if part.height]
         self._phrases = _fewer(self._phrases, 2 * self.most_phrases, _together_phrases, "weight", self.most_phrases)
-        if sum(part.height for part in self._words[1:]) > max(FOLDED_ROWS, self._words[0].height):
-            self._words = [_together_words(self._words)]  # most are words that other pages have, too
         self._words = _fewer(self._words, 2 * self.most_words, _together_words, "pages", self.most_words)
 
-    def words(self) -> list[KnownWord]:
-        """The words that were found, each by its commonest spelling."""
-        if not self._words:
-            return []
-        rows = _together_words(self._words)
+    def words(self) -> pl.DataFrame:
+        """The words that were found, each by its commonest spelling: language, text, folded, pages."""
+        rows = _together_words([pl.DataFrame(schema=_WORD_SCHEMA), *self._words])
         if self.pages > FEW_PAGES:
             rows = rows.filter(pl.col("pages") > 1)
-        rows = rows.top_k(min(self.most_words, rows.height), by="pages")
-        best: dict[tuple[str, str], KnownWord] = {}
-        languages: dict[str, str] = {}  # each once in memory
-        for language, text, pages in rows.sort("pages", "text", descending=[True, False]).iter_rows():
-            form = folded(text)
-            if not form:
-                continue
-            before = best.get((language, form))
-            if before is not None:
-                best[language, form] = KnownWord(before.text, form, before.language, before.pages + pages * self.share)
-            else:
-                best[language, form] = KnownWord(
-                    text, text if form == text else form, languages.setdefault(language, language), pages * self.share
-                )
-        return list(best.values())
-
-    def phrases(self, words: list[KnownWord]) -> list[Phrase]:
-        """The phrases that were found, and those of the words that are worth suggesting."""
-        found: dict[tuple[str, str], Phrase] = {}
-        for phrase in (*self._from_pages(), *self._from_words(words)):
-            key = phrase.language, phrase.folded
-            before = found.get(key)
-            if before is None:
-                found[key] = phrase
-                continue
-            first = max(before, phrase, key=lambda each: each.weight)
-            weight, pages = before.weight + phrase.weight, max(before.pages, phrase.pages)
-            found[key] = Phrase(first.text, first.folded, first.language, weight, first.kind, pages)
-        return list(found.values())
-
-    def _from_pages(self) -> Iterator[Phrase]:
-        if not self._phrases:
-            return
-        rows = _together_phrases(self._phrases).with_columns(weight=_weight()).top_k(self.most_phrases, by="weight")
-        for language, text, kind, pages, weight in rows.select(*_PHRASE_KEY, "pages", "weight").sort("text").iter_rows():
-            form = folded(text).strip()
-            if form and len(form.encode("utf-8", "replace")) <= LONGEST_PHRASE_BYTES:
-                yield Phrase(text, form, language, weight, kind, pages)
-
-    def _from_words(self, words: list[KnownWord]) -> Iterator[Phrase]:
-        frame = pl.DataFrame(
-            {"place": range(len(words)), "language": [word.language for word in words], "pages": [word.pages for word in words]},
-            schema={"place": pl.UInt32, "language": pl.String, "pages": pl.Int64},
+        return (
+            _with_folded(rows.top_k(min(self.most_words, rows.height), by="pages"))
+            .sort("pages", "text", descending=[True, False])
+            .group_by("language", "folded", maintain_order=True)
+            .agg(pl.col("text").first(), pl.col("pages").sum() * self.share)
+            .select("language", "text", "folded", "pages")
         )
+
+    def phrases(self, words: pl.DataFrame) -> pl.DataFrame:
+        """The phrases that were found, and those of the words that are worth suggesting: language, text, folded, kind, pages, weight."""
+        return (
+            pl.concat([*self._from_pages(), self._from_words(words)])
+            .sort("weight", "text", descending=[True, False])
+            .group_by("language", "folded", maintain_order=True)
+            .agg(pl.col("text", "kind").first(), pl.col("pages").max(), pl.col("weight").sum())
+        )
+
+    def _from_pages(self) -> Iterator[pl.DataFrame]:
+        if self._phrases:
+            rows = _together_phrases(self._phrases)
+            best = rows.top_k(min(self.most_phrases, rows.height), by="weight")
+            yield _with_folded(best).select("language", "folded", "text", "kind", "pages", "weight")
+
+    def _from_words(self, words: pl.DataFrame) -> pl.DataFrame:
         of = pl.col("language").replace_strict(self._by_language, default=1, return_dtype=pl.Float64)
         rare = 1.0 - pl.col("pages") / (COMMON * of)
-        wanted = frame.filter((pl.col("pages") >= LEAST_PAGES) & ((rare > 0) | (of < LEAST_PAGES / COMMON)))
-        weighed = wanted.with_columns(weight=WEIGHTS[WORD] * (1.0 + pl.col("pages")).log(2.0) * rare.clip(0.1, 1.0))
-        for place, weight in weighed.top_k(self.most_phrases // 4, by="weight").select("place", "weight").iter_rows():
-            word = words[place]
-            if len(word.folded) > 2 or not word.folded.isascii():
-                yield Phrase(word.text, word.folded, word.language, weight, WORD, word.pages)
+        wanted = words.filter((pl.col("pages") >= LEAST_PAGES) & ((rare > 0) | (of < LEAST_PAGES / COMMON)))
+        weighed = wanted.with_columns(weight=WEIGHTS[WORD] * (1.0 + pl.col("pages")).log(2.0) * rare.clip(0.1, 1.0), kind=WORD)
+        best = weighed.top_k(min(self.most_phrases // 4, weighed.height), by="weight")
+        long_enough = (pl.col("folded").str.len_chars() > 2) | ~_is_ascii("folded")
+        return best.filter(long_enough).select("language", "folded", "text", "kind", "pages", "weight")
+
+    def _weight_of(self, key: tuple[str, int]) -> int:
+        """For how many pages one with this text counts: the first one of its copies for all of them."""
+        count = self.copies.get(key)
+        if count is None:
+            return 1
+        self.copies[key] = 0
+        return count
 
 
 def _phrases(pages: pl.DataFrame, said: pl.DataFrame | None) -> pl.DataFrame:
@@ -186,36 +187,53 @@ def _weight() -> pl.Expr:
 
 
 def _words(pages: pl.DataFrame) -> pl.DataFrame:
-    """language, text, pages: the words of the texts as they are written in lower case, and on how many pages."""
+    """language, text, pages: the words of the texts as they are written in lower case, and on how many pages; a page counts as `weight`
+    says. Hot path: bench/search.py."""
     body = pl.when(pl.col("main_text") != "").then("main_text").otherwise("text").str.head(WORD_TEXT)
-    texts = pages.select("language", body=pl.concat_str([pl.col("title"), body], separator="\n")).with_row_index("page")
+    texts = pages.select("language", "weight", body=pl.concat_str([pl.col("title"), body], separator="\n"))
     spaced = texts.filter(~pl.col("language").is_in(_SPACELESS))
-    parts = [spaced.select("page", "language", text=pl.col("body").str.to_lowercase().str.extract_all(_WORDS).list.unique())]
+    parts = [spaced.select("language", "weight", text=pl.col("body").str.to_lowercase().str.extract_all(_WORDS).list.unique())]
     run_together = texts.filter(pl.col("language").is_in(_SPACELESS))
     if run_together.height:
-        cut = [sorted(set(_cut(text[:WORD_TEXT_CUT], language))) for language, text in run_together.select("language", "body").iter_rows()]
-        parts.append(run_together.select("page", "language").with_columns(text=pl.Series(cut, dtype=pl.List(pl.String))))
+        cut = [_cut(text[:WORD_TEXT_CUT].lower(), language) for language, text in run_together.select("language", "body").iter_rows()]
+        parts.append(run_together.select("language", "weight", text=pl.Series(cut, dtype=pl.List(pl.String))))
     each = pl.concat(parts).explode("text").drop_nulls("text").filter(pl.col("text").str.len_chars().is_between(2, LONGEST_WORD))
-    return each.group_by("language", "text").agg(pages=pl.len().cast(pl.Int64))
+    return each.group_by("language", "text").agg(pages=pl.col("weight").sum())
 
 
 def _together_words(parts: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts).group_by("language", "text").agg(pl.col("pages").sum())
 
 
-def _cut(text: str, language: str) -> Iterator[str]:
-    """The words of a text without spaces between them, by ICU's dictionary of its language; in Chinese and Japanese also two
+def _cut(text: str, language: str) -> list[str]:
+    """The words of a text without spaces between them, each once, by ICU's dictionary of its language; in Chinese and Japanese also two
     together, for the dictionary parts what people take for one (安装程序)."""
-    sound = text.encode("utf-8", "replace").decode().lower()  # ICU takes no lone surrogates
-    before = ""
-    for word in WordBreaker(sound, language):
-        if not word[:1].isalpha():
-            before = ""
-            continue
-        yield word
-        if before and not (before.isascii() or word.isascii()) and language in _PAIRED and len(before) + len(word) <= LONGEST_PAIR:
-            yield before + word
-        before = word
+    words = list(WordBreaker(text, language))
+    found = {word for word in set(words) if word[:1].isalpha()}
+    if language in _PAIRED:
+        paired = {word for word in found if len(word) < LONGEST_PAIR and not word.isascii()}
+        pairs = {pair for pair in itertools.pairwise(words) if pair[0] in paired and pair[1] in paired}
+        found.update([one + other for one, other in pairs if len(one) + len(other) <= LONGEST_PAIR])
+    return list(found)
+
+
+def _with_folded(rows: pl.DataFrame) -> pl.DataFrame:
+    """With the form of `text` by which it is compared, `folded`; without rows that have none, or a very long one."""
+    ascii = rows.filter(_is_ascii("text"))
+    other = rows.filter(~_is_ascii("text"))
+    plain = pl.col("text").str.to_lowercase().str.strip_chars_start(_NO_WORD).str.strip_chars(" ")
+    made = pl.concat([
+        ascii.with_columns(folded=plain), other.with_columns(folded=pl.Series(folded_all(other["text"].to_list()), dtype=pl.String))
+    ])  # fmt: skip
+    return made.filter(pl.col("folded").str.len_bytes().is_between(1, LONGEST_PHRASE_BYTES))
+
+
+def _is_ascii(name: str) -> pl.Expr:
+    return pl.col(name).str.len_bytes() == pl.col(name).str.len_chars()
+
+
+def _shared_out(pages: pl.DataFrame, share: int) -> pl.DataFrame:
+    return pages.filter(pl.col("url_key") % share == 0) if share > 1 else pages
 
 
 def _fewer(parts: list[pl.DataFrame], most: int, together: object, by: str, kept: int) -> list[pl.DataFrame]:

@@ -51,7 +51,7 @@ WEIGHT_STEPS = 1_024
 """Weights are written as their logarithms to base 2, in so many steps for 1, from `LEAST_WEIGHT` on: to .07 %, in 16 bits."""
 LEAST_WEIGHT = -32
 FIRST_WORD = 1.5  # how much more a phrase counts that begins with what was typed
-_ONCE = 42  # bits of a mask for letters that stand once; the others are for those that come again
+MASK_ONCE = 42  # bits of a mask for letters that stand once; the others are for those that come again
 
 
 @dataclass(slots=True, frozen=True)
@@ -235,11 +235,11 @@ def letters_mask(word: str) -> int:
     """A bit for each letter, chosen by its hash; another one where it stands twice."""
     mask = 0
     for letter in word:
-        place = _mask_place(letter)
-        mask |= 1 << _ONCE + place % (64 - _ONCE) if mask >> place & 1 else 1 << place
+        place = mask_place(letter)
+        mask |= 1 << MASK_ONCE + place % (64 - MASK_ONCE) if mask >> place & 1 else 1 << place
     return mask
 
 
 @functools.lru_cache(maxsize=8_192)
-def _mask_place(letter: str) -> int:
-    return xxh3_64_intdigest(letter.encode("utf-8", "replace")) % _ONCE
+def mask_place(letter: str) -> int:
+    return xxh3_64_intdigest(letter.encode("utf-8", "replace")) % MASK_ONCE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from icu4py.breakers import WordBreaker
 
@@ -20,8 +21,8 @@ _HANGUL = re.compile("[\uac00-\ud7a3]")
 _SPACES = re.compile(r"\s+")
 _LEADING = re.compile(r"^[^\w]+")
 _START = re.compile(r"(?<![^\W_])[^\W_]")
-_EAST_ASIAN = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_RUN_TOGETHER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+EAST_ASIAN = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+RUN_TOGETHER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _WORD = re.compile(r"[^\W\d_]")
 
 
@@ -35,14 +36,33 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFD", text) if _HANGUL.search(text) else text
 
 
+def folded_all(texts: Iterable[str]) -> list[str]:
+    """`folded` of many texts, without spaces at their ends. Words that recur are folded once."""
+    words, found = _Words(), []
+    for text in texts:
+        made = " ".join(map(words.__getitem__, text.split())).strip()
+        if not made[:1].isalnum():
+            made = _LEADING.sub("", made).strip()
+        found.append(unicodedata.normalize("NFD", made) if _HANGUL.search(made) else made)
+    return found
+
+
+class _Words(dict[str, str]):
+    """A word -> its folded form."""
+
+    def __missing__(self, word: str) -> str:
+        made = self[word] = without_accents(plain(word))
+        return made
+
+
 def starts(phrase: str) -> list[int]:
     """Where the words of a folded phrase begin, in characters: in Chinese and Japanese every character, where no spaces part the words
     of an alphabet what ICU's dictionaries say."""
     if phrase.isascii():
         return [match.start() for match in _START.finditer(phrase)][:MOST_STARTS]
     found = {match.start() for match in _START.finditer(phrase) if not _after_sign(phrase, match.start())}
-    found |= {0} | {match.start() for match in _EAST_ASIAN.finditer(phrase)}
-    if _RUN_TOGETHER.search(phrase):
+    found |= {0} | {match.start() for match in EAST_ASIAN.finditer(phrase)}
+    if RUN_TOGETHER.search(phrase):
         place = 0
         for part in WordBreaker(phrase.encode("utf-8", "replace").decode(), "th"):
             if _WORD.match(part):

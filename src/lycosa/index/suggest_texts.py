@@ -10,11 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from array import array
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-import zstandard
+from collections.abc import Callable
 
 from lycosa.index.texts import decompressor
 
@@ -25,11 +21,9 @@ KEPT_CHUNKS = 128
 KEPT_BLOCKS, KEPT_FOLDS = 1_024, 8_192
 """Of chunks, of words and of folded phrases that are remembered once they were read, some 2 MB, 2 MB and 1 MB: halving looks at the
 same ones again."""
-_LEVEL = 12  # zstd's
-_MOST_SHARED = 15  # bytes of a word that are those of the one before it; also says that a length follows
+MOST_SHARED = 15  # bytes of a word that are those of the one before it; also says that a length follows
 _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
-Arrays = dict[str, "array[Any] | bytes"]
 Row = tuple[bytes, bytes, int]
 """Of a word: its folded form, its text (b"": `usual_text` makes it from that), and its pages."""
 
@@ -102,8 +96,8 @@ def _rows(blob: bytes, at: int, count: int) -> list[Row]:
     for _ in range(count):
         head = blob[at]
         at += 1
-        length = head & _MOST_SHARED
-        if length == _MOST_SHARED:
+        length = head & MOST_SHARED
+        if length == MOST_SHARED:
             length, at = _number(blob, at)
         folded = folded[: head >> 4] + blob[at : at + length]
         at += length
@@ -123,69 +117,9 @@ def _rows(blob: bytes, at: int, count: int) -> list[Row]:
     return found
 
 
-def text_arrays(name: str, texts: Iterable[bytes]) -> Arrays:
-    """The arrays of `Texts`."""
-    chunks, lengths, bases = [bytearray()], list[int](), list[int]()
-    for place, text in enumerate(texts):
-        _begin(place, chunks, bases)
-        chunks[-1] += text
-        lengths.append(len(text))
-    return {**chunk_arrays(name, chunks), f"{name}_lengths": smallest(lengths), f"{name}_bases": smallest(bases)}
-
-
-def word_arrays(name: str, rows: Iterable[Row]) -> Arrays:
-    """The arrays of `Words`, in the order in which they come."""
-    chunks, bases, before = [bytearray()], list[int](), b""
-    for place, (folded, text, pages) in enumerate(rows):
-        if _begin(place, chunks, bases):
-            before = b""
-        shared = _shared(before, folded)
-        rest = folded[shared:]
-        blob = chunks[-1]
-        blob.append(shared << 4 | min(len(rest), _MOST_SHARED))
-        if len(rest) >= _MOST_SHARED:
-            blob += _number_bytes(len(rest))
-        blob += rest + _number_bytes(len(text)) + text + _number_bytes(pages)
-        before = folded
-    return {**chunk_arrays(name, chunks), f"{name}_bases": smallest(bases)}
-
-
-def chunk_arrays(name: str, chunks: Iterable[bytes | bytearray]) -> Arrays:
-    """The arrays of `Chunks`."""
-    compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    written, starts = bytearray(), [0]
-    for chunk in chunks:
-        written += compressor.compress(chunk)
-        starts.append(len(written))
-    return {name: bytes(written), f"{name}_starts": smallest(starts)}
-
-
-def packed(values: array[Any]) -> bytes:
-    """A whole array, compressed; b"" if that does not make it much smaller."""
-    whole = values.tobytes()
-    made = zstandard.ZstdCompressor(level=_LEVEL).compress(whole)
-    return made if len(made) < 0.9 * len(whole) else b""
-
-
 def unpacked(made: memoryview) -> memoryview:
-    """The inverse of `packed`."""
+    """The inverse of `suggest_arrays.packed`."""
     return memoryview(decompressor().decompress(made))
-
-
-def _begin(place: int, chunks: list[bytearray], bases: list[int]) -> bool:
-    """Begin a block, and a chunk, where one is due."""
-    if place % BLOCK:
-        return False
-    if place and place % (BLOCK * BLOCKS) == 0:
-        chunks.append(bytearray())
-    bases.append(len(chunks[-1]))
-    return True
-
-
-def smallest(values: Sequence[int]) -> array[Any]:
-    """An array of the smallest type that holds them."""
-    most = max(values, default=0)
-    return array(next(kind for kind in "BHIQ" if most < 1 << 8 * array(kind).itemsize), values)
 
 
 def usual_fold(text: bytes) -> bytes:
@@ -199,12 +133,6 @@ def usual_fold(text: bytes) -> bytes:
 def usual_text(folded: bytes) -> bytes:
     """What most words are when they are not folded: the syllables of Hangul."""
     return folded if folded.isascii() else unicodedata.normalize("NFC", folded.decode()).encode()
-
-
-def _shared(one: bytes, other: bytes) -> int:
-    """With how many bytes both begin alike."""
-    most = min(len(one), len(other), _MOST_SHARED)
-    return next((place for place in range(most) if one[place] != other[place]), most)
 
 
 def _number(blob: bytes, at: int) -> tuple[int, int]:
@@ -222,12 +150,3 @@ def _number(blob: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-
-
-def _number_bytes(value: int) -> bytes:
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)

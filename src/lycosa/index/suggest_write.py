@@ -1,94 +1,102 @@
-"""Writing the file of suggestions (`index.suggest_file`)."""
+"""Writing the file of suggestions (`index.suggest_file`), in columns: no object for each phrase or word."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
 from xxhash import xxh3_64_hexdigest
 
+from lycosa.index.suggest_arrays import Column, Written, all_starts, masks, packed, smallest, suffix_order, text_arrays, word_arrays
 from lycosa.index.suggest_file import (
     FORMAT,
     HEAD,
     LARGE,
     LEAST_WEIGHT,
     MAGIC,
-    MASKS,
     PREFIX,
     TOPS,
     WEIGHT_STEPS,
     WORD,
-    KnownWord,
-    Phrase,
     SuggestInfo,
-    letters_mask,
     top_key,
 )
-from lycosa.index.suggest_fold import starts
-from lycosa.index.suggest_texts import Row, chunk_arrays, packed, smallest, text_arrays, usual_fold, usual_text, word_arrays
+from lycosa.index.suggest_texts import usual_fold, usual_text
 
 LONGEST_PHRASE_BYTES = 400
+PHRASES = pl.Schema(
+    {"language": pl.String, "folded": pl.String, "text": pl.String, "kind": pl.Int32, "pages": pl.Int64, "weight": pl.Float64}
+)
+"""What phrases are. `folded` is not empty, and of `LONGEST_PHRASE_BYTES` at most; a language has each once."""
+WORDS = pl.Schema({"language": pl.String, "text": pl.String, "folded": pl.String, "pages": pl.Int64})
+"""What words are; a language has each `folded` once."""
 
-_PLACES = 512  # more than a phrase has bytes: a row is a phrase's number times this, and where in it a word begins
+_Rows = npt.NDArray[np.int64]
 
 
-def write(folder: Path, info: SuggestInfo, phrases: Sequence[Phrase], words: Sequence[KnownWord]) -> Path:
-    """Write the file of these phrases and words into a folder. Memory: some 700 bytes a phrase, 300 a word."""
-    languages = sorted({found.language for found in phrases} | {found.language for found in words})
+def write(folder: Path, info: SuggestInfo, phrases: pl.DataFrame, words: pl.DataFrame) -> Path:
+    """Write the file of these `PHRASES` and `WORDS` into a folder. Hot path: bench/search.py."""
+    languages = sorted({*phrases["language"].unique(), *words["language"].unique()})
     number = {language: place for place, language in enumerate(languages)}
-    phrases = sorted(phrases, key=lambda found: (-found.weight, found.folded, found.language))
-    texts = [_bytes(found.text) for found in phrases]
-    folds = [_bytes(found.folded)[:LONGEST_PHRASE_BYTES] for found in phrases]
-    words = sorted(words, key=lambda word: (number[word.language], len(word.folded), _bytes(word.folded)))
-    groups: dict[str, dict[int, tuple[int, int]]] = {}
-    for place, word in enumerate(words):
-        of_language = groups.setdefault(word.language, {})
-        first, _ = of_language.get(len(word.folded), (place, place))
-        of_language[len(word.folded)] = first, place + 1
+    phrases = phrases.with_columns(place=_numbers(number)).sort("weight", "folded", "language", descending=[True, False, False])
+    words = words.with_columns(place=_numbers(number), letters=pl.col("folded").str.len_chars()).sort("place", "letters", "folded")
+    folds = Column.of(phrases["folded"])
+    section = phrases["place"].to_numpy().astype(np.int64) * 2 + (phrases["kind"] == WORD).to_numpy()
+    start_phrase, start_place = all_starts(phrases["folded"].to_list())
+    begin = folds.starts[start_phrase] + start_place
+    order = suffix_order(folds.whole, begin, folds.starts[start_phrase + 1], section[start_phrase])
+    start_phrase, start_place, begin = start_phrase[order], start_place[order], begin[order]
     sections: list[tuple[str, bool, int, int]] = []
-    start_phrase, start_place = array("I"), array("H")
     tops: list[tuple[bytes, list[int]]] = []
-    members: dict[tuple[str, bool], array[int]] = {}
-    for place, found in enumerate(phrases):
-        members.setdefault((found.language, found.kind == WORD), array("I")).append(place)
-    for (language, single), places_of in sorted(members.items()):
-        rows = [place * _PLACES + at for place in places_of for at in _byte_starts(phrases[place].folded, len(folds[place]))]
-        rows.sort(key=lambda row: folds[row // _PLACES][row % _PLACES :])
-        tops += [(top_key(len(sections), beginning), best) for beginning, best in _tops(rows, folds, 0, len(rows), 1)]
-        sections.append((language, single, len(start_phrase), len(start_phrase) + len(rows)))
-        start_phrase.extend(row // _PLACES for row in rows)
-        start_place.extend(row % _PLACES for row in rows)
+    sorted_sections = section[start_phrase]
+    for place, name in enumerate(np.unique(section).tolist()):
+        first, end = np.searchsorted(sorted_sections, [name, name + 1]).tolist()
+        sections.append((languages[name // 2], bool(name % 2), first, end))
+        rows = np.arange(first, end)
+        for beginning, best in _tops(folds, start_phrase, begin, rows, 1):
+            tops.append((top_key(place, beginning), best))
     tops.sort()
-    arrays: dict[str, array[Any] | bytes] = {
-        **text_arrays("text", texts),
-        **text_arrays("folds", (b"" if usual_fold(text) == fold else fold for text, fold in zip(texts, folds, strict=True))),
-        **word_arrays("words", map(_row, words)),
-        **text_arrays("top_keys", (key for key, _ in tops)),
-        "weight": array("H", (_weight_steps(found.weight) for found in phrases)),
-        "language": smallest([number[found.language] for found in phrases]),
-        "kind": array("B", (found.kind for found in phrases)),
-        "pages": smallest([found.pages for found in phrases]),
-        "start_low": array("H", (place & 0xFFFF for place in start_phrase)),
-        "start_high": smallest([place >> 16 for place in start_phrase]),
+    usual = _same(phrases["text"], phrases["folded"], usual_fold, phrases["text"].str.to_lowercase() == phrases["folded"])
+    told = _same(words["folded"], words["text"], usual_text, words["folded"] == words["text"])
+    arrays: dict[str, Written] = {
+        **text_arrays("text", Column.of(phrases["text"])),
+        **text_arrays("folds", Column.of(_unless(usual, phrases["folded"]))),
+        **word_arrays("words", Column.of(words["folded"]), Column.of(_unless(told, words["text"])), words["pages"].to_numpy()),
+        **text_arrays("top_keys", Column.of(pl.Series([key for key, _ in tops], dtype=pl.Binary))),
+        "weight": _weight_steps(phrases["weight"].to_numpy()),
+        "language": smallest(phrases["place"].to_numpy()),
+        "kind": phrases["kind"].cast(pl.UInt8).to_numpy(),
+        "pages": smallest(phrases["pages"].to_numpy()),
+        "start_low": (start_phrase & 0xFFFF).astype(np.uint16),
+        "start_high": smallest(start_phrase >> 16),
         "start_place": smallest(start_place),
-        "tops": smallest([place for _, best in tops for place in best]),
-        **chunk_arrays("masks", (_masks(words[first : first + MASKS]) for first in range(0, len(words), MASKS))),
+        "tops": smallest(np.array([best for _, best in tops], dtype=np.int64).reshape(-1)),
+        **masks("masks", words["folded"]),
     }
     places: dict[str, tuple[str, int, int, bool]] = {}
     content = bytearray()
-    for name, values in arrays.items():
+    for name_of, values in arrays.items():
         content += bytes(-len(content) % 8)
         start = len(content)
         made = b"" if isinstance(values, bytes) else packed(values)
         content += made or (values if isinstance(values, bytes) else values.tobytes())
-        places[name] = ("B" if isinstance(values, bytes) else values.typecode), start, len(content), bool(made)
-    document = {"info": asdict(info), "words": len(words), "languages": languages, "sections": sections, "groups": groups, "arrays": places}
+        kind = "B" if isinstance(values, bytes) else _KINDS[values.itemsize]
+        places[name_of] = kind, start, len(content), bool(made)
+    groups = _groups(words)
+    document = {
+        "info": asdict(info),
+        "words": words.height,
+        "languages": languages,
+        "sections": sections,
+        "groups": groups,
+        "arrays": places,
+    }
     header = json.dumps(document).encode()
     header += b" " * (-(HEAD.size + len(header)) % 8)
     whole = HEAD.pack(MAGIC, FORMAT, len(header)) + header + content
@@ -98,43 +106,54 @@ def write(folder: Path, info: SuggestInfo, phrases: Sequence[Phrase], words: Seq
     return path
 
 
-def _tops(rows: Sequence[int], folds: Sequence[bytes], first: int, end: int, length: int) -> Iterator[tuple[bytes, list[int]]]:
-    """The beginnings of at least so many bytes that more than `LARGE` rows have, and the best phrases of each."""
-    if end - first <= LARGE:
+_KINDS = {array(kind).itemsize: kind for kind in "BHIQ"}
+
+
+def _numbers(number: dict[str, int]) -> pl.Expr:
+    return pl.col("language").replace_strict(number, default=0, return_dtype=pl.UInt16)
+
+
+def _groups(words: pl.DataFrame) -> dict[str, dict[int, tuple[int, int]]]:
+    """Language -> letters -> the first of its words in their order, and the end of them."""
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    end = 0
+    for language, letters, count in words.group_by("language", "letters", maintain_order=True).len().iter_rows():
+        found.setdefault(language, {})[letters] = end, end + count
+        end += count
+    return found
+
+
+def _tops(folds: Column, phrase: _Rows, begin: _Rows, rows: _Rows, length: int) -> Iterator[tuple[bytes, list[int]]]:
+    """The beginnings of at least so many bytes that more than `LARGE` of these rows have, and the best phrases of each."""
+    if len(rows) <= LARGE:
         return
-
-    def beginning_of(number: int) -> bytes:
-        place, at = divmod(rows[number], _PLACES)
-        return folds[place][at : at + length]
-
-    for beginning, group in itertools.groupby(range(first, end), key=beginning_of):
-        begun = list(group)
-        if len(beginning) == length and len(begun) > LARGE:
-            best = sorted({rows[row] // _PLACES for row in begun})[:TOPS]
-            yield beginning, best + best[-1:] * (TOPS - len(best))
-            yield from _tops(rows, folds, begun[0], begun[-1] + 1, length + 1)
+    at = begin[rows] + length - 1
+    rows, at = rows[at < folds.starts[phrase[rows] + 1]], at[at < folds.starts[phrase[rows] + 1]]
+    edges = np.flatnonzero(np.diff(folds.whole[at])) + 1
+    for group in np.split(rows, edges):
+        if len(group) > LARGE:
+            first = int(begin[group[0]])
+            best = np.unique(phrase[group])[:TOPS].tolist()
+            yield folds.whole[first : first + length].tobytes(), best + best[-1:] * (TOPS - len(best))
+            yield from _tops(folds, phrase, begin, group, length + 1)
 
 
-def _byte_starts(phrase: str, end: int) -> Iterator[int]:
-    """Where the words of a folded phrase begin, in bytes of UTF-8."""
-    for place in starts(phrase):
-        at = place if phrase.isascii() else len(_bytes(phrase[:place]))
-        if at < end:
-            yield at
+def _same(texts: pl.Series, wanted: pl.Series, usual: Callable[[bytes], bytes], plainly: pl.Series) -> pl.Series:
+    """Of which texts `usual` makes what is wanted; `plainly`: what of the ASCII ones."""
+    is_ascii = texts.str.len_bytes() == texts.str.len_chars()
+    odd = texts.filter(~is_ascii)
+    made = usual("\n".join(odd.to_list()).encode()).decode().split("\n") if len(odd) else []
+    found = np.array(plainly & is_ascii)
+    found[(~is_ascii).to_numpy()] = (pl.Series(made, dtype=pl.String) == wanted.filter(~is_ascii)).to_numpy()
+    return pl.Series(found)
 
 
-def _masks(words: Sequence[KnownWord]) -> bytes:
-    return array("Q", (letters_mask(word.folded) for word in words)).tobytes()
+def _unless(said: pl.Series, texts: pl.Series) -> pl.Series:
+    """The texts, without those of which it is said."""
+    return pl.select(pl.when(said).then(pl.lit("")).otherwise(texts)).to_series()
 
 
-def _row(word: KnownWord) -> Row:
-    folded, text = _bytes(word.folded), _bytes(word.text)
-    return folded, b"" if usual_text(folded) == text else text, word.pages
-
-
-def _weight_steps(weight: float) -> int:
-    return min(max(round((math.log2(weight) - LEAST_WEIGHT) * WEIGHT_STEPS), 0), 0xFFFF) if weight > 0 else 0
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
+def _weight_steps(weight: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    steps = np.rint((np.log2(np.maximum(weight, 2.0**LEAST_WEIGHT)) - LEAST_WEIGHT) * WEIGHT_STEPS)
+    found: npt.NDArray[np.uint16] = np.clip(steps, 0, 0xFFFF).astype(np.uint16)
+    return found
