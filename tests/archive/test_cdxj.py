@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.archive.cdxj import surt, write_cdxj
+from lycosa.archive.cdxj import _PLAIN_PATH, _path_key, cdxj_line, surt, write_cdxj
 from lycosa.archive.reader import read_response
 from lycosa.archive.writer import RevisitTarget, WarcWriter
 from lycosa.core.errors import WorkError
@@ -71,6 +71,29 @@ def test_keys_never_raise_and_hold_no_separator(url: str) -> None:
     assert key.isascii()
     assert " " not in key.partition(")")[2]
     assert "\n" not in key
+
+
+@given(st.text("/.aZ0-~%(){}@", max_size=12))
+def test_plain_paths_have_the_keys_that_all_others_have(tail: str) -> None:
+    path = f"/{tail}"
+    if _PLAIN_PATH.fullmatch(path):
+        assert surt(f"http://a{path}") == f"a){_path_key(path)}"
+
+
+def test_a_line_is_json_whatever_servers_say() -> None:
+    line = cdxj_line(
+        "http://é/", 0, content_type='a"\\\n/b;c', status=200, digest="sha1:A", filename="a.warc.gz", offset=1, length=2, revisit=False
+    )
+    assert line.isascii()
+    assert json.loads(line.partition("{")[1] + line.partition("{")[2]) == {
+        "url": "http://é/",
+        "mime": 'a"\\\n/b',
+        "status": "200",
+        "digest": "sha1:A",
+        "length": "2",
+        "offset": "1",
+        "filename": "a.warc.gz",
+    }
 
 
 def test_the_index_of_a_file(tmp_path: Path) -> None:

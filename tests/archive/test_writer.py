@@ -470,6 +470,21 @@ def test_record_ids_are_version_4_and_differ() -> None:
         assert (parsed.version, parsed.variant, parsed.urn) == (4, uuid.RFC_4122, record_id)
 
 
+def test_a_forked_process_gives_other_record_ids() -> None:
+    new_record_id()  # many are drawn at once
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, new_record_id().encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="ascii") as pipe:
+        theirs = pipe.read()
+    os.waitpid(child, 0)
+    assert len(theirs) == len(new_record_id())
+    assert theirs not in {new_record_id() for _ in range(300)}
+
+
 @pytest.mark.parametrize(
     ("at", "date"),
     [(0, "1970-01-01T00:00:00.000Z"), (AT, "2026-11-21T10:26:18.123Z"), (951_782_400_007, "2000-02-29T00:00:00.007Z")],

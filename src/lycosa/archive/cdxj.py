@@ -6,11 +6,12 @@ canonical form: lower case, no `www.`, no session ids, parameters in order), so 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -27,6 +28,7 @@ _PATH_SESSIONS = (
     re.compile(r"/(?:\([a-z]\([0-9a-z]{24}\))+\)/(?=[^?]+\.aspx)"),
     re.compile(r"/\([0-9a-z]{24}\)/(?=[^?]+\.aspx)"),
 )
+_PLAIN_PATH = re.compile(r"(?:/(?!\.)[!$&'*-.0-9:;=@A-Z_a-z~]+)+/?|/?")  # what only becomes lower case: nearly all
 # Taken out in this order, the last occurrence of each.
 _QUERY_SESSIONS = tuple(
     re.compile(pattern + r"(?:&|$)", re.IGNORECASE)
@@ -49,17 +51,23 @@ def surt(url: str) -> str:
     if match is None:
         return _escape(url).lower()
     scheme, host, port, path, query = match.groups()
+    key = _host_key(scheme, host, port)
+    key += path.lower().rstrip("/") or "/" if _PLAIN_PATH.fullmatch(path) else _path_key(path)
+    if query:
+        query = _query_key(_escape(query))
+    return f"{key}?{query}" if query else key
+
+
+@lru_cache(1_024)
+def _host_key(scheme: str | None, host: str, port: str | None) -> str:
     host = _escape(host).lower().strip(".[]")
     www = _WWW.match(host)
     if www:
         host = host[www.end() :]
     key = ",".join(reversed(host.split(".")))
-    if port and port != _DEFAULT_PORTS.get(scheme):
+    if port and port != _DEFAULT_PORTS.get(scheme or ""):
         key += f":{int(port)}"
-    key += ")" + _path_key(path)
-    if query:
-        query = _query_key(_escape(query))
-    return f"{key}?{query}" if query else key
+    return key + ")"
 
 
 def _path_key(path: str) -> str:
@@ -114,17 +122,16 @@ def cdxj_line(
     revisit: bool = False,
 ) -> str:
     """One capture as a line, without its newline. `fetched_at` in milliseconds, `content_type` as the server sent it."""
-    fields = {
-        "url": url,
-        "mime": REVISIT_MIME if revisit else content_type.partition(";")[0].strip().lower() or "unk",
-        "status": str(status),
-        "digest": digest,
-        "length": str(length),
-        "offset": str(offset),
-        "filename": filename,
-    }
-    timestamp = datetime.fromtimestamp(fetched_at // 1000, UTC).strftime("%Y%m%d%H%M%S")
-    return f"{surt(url)} {timestamp} {json.dumps(fields)}"
+    mime = REVISIT_MIME if revisit else content_type.partition(";")[0].strip().lower() or "unk"
+    return (
+        f'{surt(url)} {_timestamp(fetched_at // 1000)} {{"url": {_quoted(url)}, "mime": {_quoted(mime)}, "status": "{status}", '
+        f'"digest": {_quoted(digest)}, "length": "{length}", "offset": "{offset}", "filename": {_quoted(filename)}}}'
+    )
+
+
+@lru_cache(64)
+def _timestamp(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y%m%d%H%M%S")
 
 
 def write_cdxj(path: str | Path, visits: Iterable[Visit], *, record_types: Mapping[str, str] | None = None) -> int:

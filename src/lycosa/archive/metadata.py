@@ -41,7 +41,7 @@ _shared_visit = attrgetter(*_SHARED.values())
 _BYTES = ("request_head", "response_head", "body")
 
 _START = b'{"visit":{'
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode  # ASCII keeps lone surrogates whole
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode  # ASCII keeps lone surrogates whole
 
 
 class Revisited(NamedTuple):
@@ -76,9 +76,10 @@ def encode(exchange: Exchange, visit: Visit, wire: Wire, revisit_of: Revisited |
     row = {
         name: value for name, value, default in zip(_VISIT_FIELDS, _visit_values(visit), _VISIT_DEFAULTS, strict=True) if value != default
     }
-    rest: dict[str, Any] = {
-        name: value for name, value, same in zip(_SHARED, _shared_exchange(exchange), _shared_visit(visit), strict=True) if value != same
-    }
+    rest: dict[str, Any] = {}
+    shared, same = _shared_exchange(exchange), _shared_visit(visit)
+    if shared != same:
+        rest = {name: value for name, value, other in zip(_SHARED, shared, same, strict=True) if value != other}
     if exchange.error_text:
         rest["error_text"] = exchange.error_text
     if exchange.first_byte_ms:
