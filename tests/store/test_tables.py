@@ -187,6 +187,15 @@ def test_lone_surrogates_do_not_stop_a_commit() -> None:
     assert row["headings"] == ["c\ufffd", 'quoted "\x00"']
 
 
+@given(st.lists(st.lists(st.text(st.sampled_from('a\x1f"é'), max_size=2), max_size=3), min_size=1, max_size=4))
+def test_lists_of_any_texts_come_back(headings: list[list[str]]) -> None:
+    buffers = Buffers()
+    visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
+    for each in headings:
+        buffers.add_page(visit, Page(headings=each))
+    assert buffers.pages.frame()["headings"].to_list() == headings
+
+
 def test_buffers_know_their_size() -> None:
     buffers = Buffers()
     visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
