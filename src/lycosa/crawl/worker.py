@@ -109,6 +109,7 @@ class Worker:
         self._manners = Manners(collections, ledger.domains, clock, os.environ)
         self._logins = LoginDesk(ledger, os.environ)
         self._read_types = READ_TYPES if config.crawl.documents else TEXT_TYPES
+        self._unwanted: dict[tuple[str, ...], Callable[[str], bool]] = {}  # by the names of the collections that asked
         self._limits = limits
         self._forever = forever
         self._closed: frozenset[str] = frozenset()  # collections that may not fetch now
@@ -456,14 +457,7 @@ class Worker:
         return False
 
     def _start(self, task: Task) -> None:
-        unwanted = None
-        if task.kind is VisitKind.PAGE:
-            patterns = [
-                each for row in task.rows for each in self.ledger.assignments[row.collection].collection.media_types or self._read_types
-            ]
-            if any(self.ledger.assignments[row.collection].collection.requisites for row in task.rows):
-                patterns += REQUISITE_TYPES
-            unwanted = partial(_unwanted, patterns)
+        unwanted = self._unwanted_by(task.rows) if task.kind is VisitKind.PAGE else None
         fields = () if self._renders is not None and self._renders.expects(task) else conditions(task.rows)
         if task.kind is VisitKind.REQUISITE:
             fields = (("Accept", "*/*"),)
@@ -480,6 +474,18 @@ class Worker:
             self._fetcher.start(self._logins.request(task, fields))
             return
         self._fetcher.start(Request(task.identity.url, task.kind, fields, task, unwanted))
+
+    def _unwanted_by(self, rows: tuple[UrlRow, ...]) -> Callable[[str], bool]:
+        """Whether none of the collections wants an answer of a media type; the same object for the same collections."""
+        names = tuple([row.collection for row in rows])
+        unwanted = self._unwanted.get(names)
+        if unwanted is None:
+            collections = [self.ledger.assignments[name].collection for name in names]
+            patterns = [each for collection in collections for each in collection.media_types or self._read_types]
+            if any(collection.requisites for collection in collections):
+                patterns += REQUISITE_TYPES
+            unwanted = self._unwanted[names] = partial(_unwanted, patterns)
+        return unwanted
 
     def _wait(self) -> list[Exchange]:
         if self._fetcher.fetching and self._lease is not None and not self._lease.holds:

@@ -154,6 +154,8 @@ class SortedKeys:
         """Where a key's word stands in the file, and the word."""
         assert self._file is not None
         start, end = self._starts[key >> _LOW_BITS], self._starts[(key >> _LOW_BITS) + 1]
+        if start == end:
+            return None  # all there are in a crawl that has just begun
         words = memoryview(os.pread(self._file.fileno(), (end - start) * _WORD, start * _WORD)).cast("Q")
         place = bisect_left(words, (key & _LOW_MASK) << _PAYLOAD_BITS)
         if place < len(words) and words[place] >> _PAYLOAD_BITS == key & _LOW_MASK:

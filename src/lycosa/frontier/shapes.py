@@ -17,6 +17,7 @@ _MAX_SEGMENT = 48  # characters of a segment in a group's name
 _LEAST_ID = 16  # characters
 _MAX_NAMES = 12  # parameters in a group's name
 _ID = re.compile(r"[^/]*?(?:[0-9a-f]{16,}|[0-9A-F]{16,}|(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[0-9A-Za-z]{22,})", re.ASCII)
+_VARIABLE: Final = frozenset(("{n}", "{id}"))
 _NUMBER = re.compile(r"\d+(?:[-_]\d+)*", re.ASCII)
 _DATE: Final = re.compile(r"[/=](?:1\d|20|21)\d\d(?:[/-]\d\d?)(?:[/-]\d\d?)?(?=[/&?T]|$)|[?&](?:month|day|date|week)=", re.ASCII)
 
@@ -34,28 +35,32 @@ class Shape(NamedTuple):
 def shape_of(path: str) -> Shape:
     """The shape of a path with its query, as it stands in a normalised URL (beginning with a slash)."""
     plain, mark, query = path.partition("?")
-    segments = [_pattern(segment) for segment in plain[1:].split("/")]
-    folders, name = segments[:-1], segments[-1]
+    segments = [
+        segment if len(segment) < _LEAST_ID and not segment[:1].isdigit() else _pattern(segment)  # most segments are themselves
+        for segment in plain[1:].split("/")
+    ]
+    name = segments.pop()
     groups: list[str] = []
-    above = ["/" + "".join(f"{folder}/" for folder in folders[:depth]) for depth in range(min(len(folders), MAX_FOLDERS), 0, -1)]
-    nearest = above[0] if above else "/"
-    own = nearest + ("**" if len(folders) > MAX_FOLDERS else name if name in ("{n}", "{id}") else "*")
+    nearest, above = "/", []
+    for folder in segments[:MAX_FOLDERS]:
+        nearest = f"{nearest}{folder}/"
+        above.append(nearest)
+    above.reverse()
+    own = nearest + ("**" if len(segments) > MAX_FOLDERS else name if name in _VARIABLE else "*")
     if mark:
-        script = own if name in ("", "{n}", "{id}") else nearest + name
+        script = own if not name or name in _VARIABLE else nearest + name
         names = sorted({parameter.partition("=")[0][:_MAX_SEGMENT] for parameter in query.split("&")})
         groups += [f"{script}?{'&'.join(names[:_MAX_NAMES])}", f"{script}?"]
         if script != own:
             groups.append(f"{own}?")
     else:
         groups.append(own)
-    numbered = bool(mark) or "{n}" in segments or "{id}" in segments
+    numbered = bool(mark) or name in _VARIABLE or not _VARIABLE.isdisjoint(segments)
     return Shape(tuple(dict.fromkeys((*groups, *above))), numbered, bool(mark), _DATE.search(path) is not None)
 
 
 def _pattern(segment: str) -> str:
-    """A segment as it stands in a group's name: a number, an id, or itself."""
-    if len(segment) < _LEAST_ID and not segment[:1].isdigit():
-        return segment  # most segments
+    """A long segment, or one that begins with a digit, as it stands in a group's name: a number, an id, or itself."""
     stem = segment.removesuffix(".html").removesuffix(".htm").removesuffix(".php")  # 3.10.html is a version, not a number
     if _NUMBER.fullmatch(stem):
         return "{n}"

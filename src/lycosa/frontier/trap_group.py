@@ -117,11 +117,11 @@ class Group:
             limit = _LOOSELY
             if page.length < _SHORT:
                 shortest, longest, limit = 0, _SHORT, 63
-        nearest = 64
-        for other, length in zip(self.seen, self.lengths, strict=True):
-            apart = (page.simhash ^ other).bit_count()
-            if apart < nearest and shortest <= length <= longest:
-                nearest = apart
+        distances = list(map(int.bit_count, map(page.simhash.__xor__, self.seen)))
+        if min(distances, default=64) > limit:
+            return 64  # most pages, whatever their lengths
+        fitting = [apart for apart, length in zip(distances, self.lengths, strict=True) if shortest <= length <= longest]
+        nearest = min(fitting, default=64)
         return nearest if nearest <= limit else 64
 
     def knows_lines(self, text: str) -> bool | None:
