@@ -8,6 +8,7 @@ import numpy as np
 import xxhash
 
 WINDOW = 8  # bytes of a feature: one long or two short English words, four Cyrillic letters; twice that is five Han characters
+_BEHIND = bytes(2 * WINDOW)
 _ROWS = 255  # rows that eight-bit lanes can sum without overflow
 _SPACE = 0x20
 _THREE_BYTES = 0xE0  # first byte of a UTF-8 character of three or more bytes
@@ -30,23 +31,23 @@ def simhash(text: str) -> int:
     whose characters take three bytes in UTF-8 (Chinese, Japanese, Thai and their kin have no spaces). A text without features
     has fingerprint 0. Hot path: tests/text/test_digest.py holds its bar.
     """
-    data = np.frombuffer(text.encode("utf-8", "surrogatepass") + bytes(2 * WINDOW), dtype=np.uint8)
-    size = len(data) - 2 * WINDOW
+    # A space before it, so that the first word begins like all others; zeros behind it for the windows.
+    raw = b"".join((b" ", text.encode("utf-8", "surrogatepass"), _BEHIND))
+    size = len(raw) - 1 - len(_BEHIND)
     if not size:
         return 0
-    begins = np.empty(size, dtype=bool)
-    begins[0] = True
-    np.less_equal(data[: size - 1], _SPACE, out=begins[1:])
-    begins &= data[:size] > _SPACE
+    data = np.frombuffer(raw, dtype=np.uint8)
+    space = data[: size + 1] <= _SPACE
+    begins = space[:-1] > space[1:]
     plain = text.isascii()
     if not plain:
-        begins |= data[:size] >= _THREE_BYTES
+        begins |= data[1 : size + 1] >= _THREE_BYTES
     starts = begins.nonzero()[0]
     if not len(starts):
         return 0
-    windows = np.ndarray((size + WINDOW,), dtype=np.uint64, buffer=data, strides=(1,))  # overlapping: one begins at every byte
+    windows = np.ndarray((size + WINDOW,), dtype=np.uint64, buffer=raw, offset=1, strides=(1,))  # overlapping: one begins at every byte
     features = windows[starts]
-    if not plain and len(wide := (data[starts] >= _THREE_BYTES).nonzero()[0]):
+    if not plain and len(wide := (data[1:][starts] >= _THREE_BYTES).nonzero()[0]):
         features[wide] += _mixed(windows[starts[wide] + WINDOW])
     return _majority(_mixed(features))
 
@@ -57,11 +58,12 @@ def distance(first: int, second: int) -> int:
 
 
 def _mixed(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    values ^= values >> _SHIFTS[0]
+    shifted = values >> _SHIFTS[0]
+    values ^= shifted
     values *= _FIRST
-    values ^= values >> _SHIFTS[1]
+    values ^= np.right_shift(values, _SHIFTS[1], out=shifted)
     values *= _SECOND
-    values ^= values >> _SHIFTS[2]
+    values ^= np.right_shift(values, _SHIFTS[2], out=shifted)
     return values
 
 
