@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import subprocess
@@ -28,6 +29,11 @@ def test_serves_until_interrupted(workspace: str) -> None:
                 assert "server" not in page.headers
                 assert client.head("/", params={"q": "龙井茶"}).content == b""
                 assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 421
+                with contextlib.ExitStack() as idle:  # a crowd that asks nothing keeps nobody out
+                    where = (client.base_url.host, client.base_url.port or 0)
+                    for _ in range(300):
+                        idle.enter_context(socket.create_connection(where))
+                    assert client.get("/api/v1/search", params={"q": "龙井茶"}).status_code == 200
                 process.send_signal(signal.SIGINT)
             assert process.wait(timeout=15) == 0
             assert process.stderr.read() == ""

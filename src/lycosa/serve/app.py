@@ -31,6 +31,7 @@ from lycosa.serve.frame import Frame
 from lycosa.serve.hunt_pages import create_hunt_pages
 from lycosa.serve.hunts import create_hunts
 from lycosa.serve.interface import message
+from lycosa.serve.lanes import Lanes
 from lycosa.serve.library import Library
 from lycosa.serve.library_api import create_library_api
 from lycosa.serve.library_pages import create_library_pages
@@ -123,6 +124,7 @@ def create_app(
         return PlainTextResponse("User-agent: *\nDisallow: /\n")
 
     _handle_errors(app, frame)
+    app.add_middleware(Lanes, asking=not isinstance(source, SearchSource))
     app.add_middleware(Limited, rate=limits.rate)
     app.add_middleware(Guarded, hosts=hosts)
     return app

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import Callable, Mapping
 
 import uvicorn
+from starlette.types import ASGIApp, Message, Scope
 
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.serving import ServeSettings
@@ -14,8 +17,13 @@ from lycosa.serve.app import create_app
 from lycosa.serve.security import allowed_hosts
 from lycosa.serve.source import Source
 
-MAX_CONNECTIONS = 200
-"""At most this many at once (uvicorn answers 503 to more): each may hold a thread and a snippet in memory."""
+MAX_CONNECTIONS = 1_000
+"""At most this many at once (uvicorn answers 503 to more), most of them idle: how many requests are worked at once `lycosa.serve.lanes`
+says. Each takes a file handle and some 20 KB."""
+
+_HANDLES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
+_KEEP_ALIVE_S = 30
+_BACKLOG = 1_024  # a crowd that comes at once is not to wait for TCP's second attempt
 
 
 def run_server(
@@ -39,15 +47,54 @@ def run_server(
         UsageError: the address is not this machine's.
         WorkError: the port is taken or not allowed.
     """
+    _raise_handles()
     with listen(host, port, shared=shared) as listener:
         app = create_app(root, status, allowed_hosts(host), source, limits, key)
+        asyncio.run(_make_ready(app))
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MAX_CONNECTIONS, timeout_graceful_shutdown=5
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=5,
         )
         address = address_of(listener)
         announce(f"The search page is at {address} and the API under {address}api/v1; Ctrl-C ends it.")
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn has already ended its connections and raises the signal again
             uvicorn.Server(config).run(sockets=[listener])
+
+
+async def _make_ready(app: ASGIApp) -> None:
+    """FastAPI finishes routes when a request first looks for its own among them, a tenth of a second: not with a crowd waiting."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        pass
+
+    asgi = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "root_path": "",
+        "client": ("127.0.0.1", 0),
+    }
+    request = {"method": "GET", "path": "/-", "raw_path": b"/-", "query_string": b"", "headers": [(b"host", b"localhost")]}
+    nothing: Scope = {**asgi, **request}
+    await app(nothing, receive, send)
+
+
+def _raise_handles() -> None:
+    """Many systems give a process 1,024 open files unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _HANDLES if hard == resource.RLIM_INFINITY else min(_HANDLES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
@@ -61,7 +108,7 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     except socket.gaierror as error:
         raise UsageError(f"cannot listen on {host!r}: {error.strerror}; serve.host names an address of this machine") from None
     try:
-        listener = socket.create_server((str(address[0]), int(address[1])), family=family, backlog=128, reuse_port=shared)
+        listener = socket.create_server((str(address[0]), int(address[1])), family=family, backlog=_BACKLOG, reuse_port=shared)
     except OSError as error:
         raise WorkError(f"cannot listen on {host} port {port}: {error.strerror}; --port takes another one, 0 any free one") from None
     # Its connections inherit it. asyncio sets it only on sockets that say they are TCP, which these do not; uvicorn writes head and body

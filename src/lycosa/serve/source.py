@@ -90,6 +90,7 @@ class SearchSource:
     def __init__(self, root: str) -> None:
         self._root = root
         self._opening = threading.Lock()
+        self._reloading = threading.Lock()
         self._searcher: Searcher | None = None
         self._side: LocalSide | None = None
 
@@ -124,5 +125,9 @@ class SearchSource:
             with self._opening:
                 if self._searcher is None:
                     self._searcher = Searcher(self._root)
-        self._searcher.reload()
+        if self._reloading.acquire(blocking=False):  # who comes first opens what is new, the others go on with what is open
+            try:
+                self._searcher.reload()
+            finally:
+                self._reloading.release()
         return self._searcher

@@ -1,0 +1,115 @@
+"""A crowd is served in turn: nobody is refused, nobody overtakes, one kind of request does not hold back another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from lycosa.serve.lanes import AT_ONCE, Lane, Lanes, lane_of
+from lycosa.serve.source import SearchSource
+
+
+class Works:
+    """An application whose requests go on until they are told to; notes who began, and how many were at work at once."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.most = 0
+        self._now = 0
+        self.gate = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.begun.append(scope["path"] + scope["query_string"].decode())
+        self._now += 1
+        self.most = max(self.most, self._now)
+        if scope["query_string"] == b"fails":
+            self._now -= 1
+            raise ValueError
+        if scope["query_string"] == b"streams":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        await self.gate.wait()
+        self._now -= 1
+
+
+async def _ask(lanes: Lanes, method: str, path: str, query: str = "") -> None:
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        pass
+
+    await lanes({"type": "http", "method": method, "path": path, "query_string": query.encode()}, receive, send)
+
+
+async def _settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def _run(scenario: Any) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 30))
+
+
+def test_a_crowd_is_let_in_in_turn() -> None:
+    async def scenario() -> None:
+        works = Works()
+        lanes = Lanes(works)
+        crowd = [asyncio.create_task(_ask(lanes, "GET", "/api/v1/search", str(number))) for number in range(200)]
+        await _settle()
+        assert len(works.begun) == AT_ONCE[Lane.SEARCH]
+        change = asyncio.create_task(_ask(lanes, "POST", "/api/v1/urls"))
+        report = asyncio.create_task(_ask(lanes, "GET", "/api/v1/status"))
+        await _settle()
+        assert works.begun[-2:] == ["/api/v1/urls", "/api/v1/status"], "they do not wait for searches"
+        works.most = 0
+        works.gate.set()
+        await asyncio.gather(*crowd, change, report)
+        searches = [each for each in works.begun if each.startswith("/api/v1/search")]
+        assert searches == [f"/api/v1/search{number}" for number in range(200)]
+        assert works.most <= AT_ONCE[Lane.SEARCH] + 2
+
+    _run(scenario())
+
+
+@pytest.mark.parametrize("how", ["streams", "fails"])
+def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
+    async def scenario() -> None:
+        works = Works()
+        lanes = Lanes(works)
+        count = 3 * AT_ONCE[Lane.CHANGE]
+        tasks = [asyncio.create_task(_ask(lanes, "POST", "/api/v1/hunts", how)) for _ in range(count)]
+        await _settle()
+        assert len(works.begun) == count
+        works.gate.set()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(each) for each in ended] == [ValueError if how == "fails" else type(None)] * count
+
+    _run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "lane"),
+    [
+        ("GET", "/", Lane.SEARCH),
+        ("GET", "/api/v1/suggest", Lane.SEARCH),
+        ("POST", "/api/v1/peer/find", Lane.PEER),
+        ("POST", "/api/v1/urls", Lane.CHANGE),
+        ("DELETE", "/api/v1/watches/1", Lane.CHANGE),
+        ("POST", "/api/v1/exclusions", Lane.OTHER),
+        ("GET", "/sites", Lane.OTHER),
+        ("GET", "/healthz", Lane.NONE),
+        ("GET", "/static/style.css", Lane.NONE),
+    ],
+)
+def test_lanes(method: str, path: str, lane: Lane) -> None:
+    assert lane_of(method, path) is lane
+
+
+def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: str) -> None:
+    source = SearchSource(workspace)
+    before = source.languages()
+    with source._reloading:
+        assert source.languages() == before
