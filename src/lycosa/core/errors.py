@@ -10,6 +10,7 @@ Exceptions (for the caller of a Lycosa function)::
      +-- WorkError             the work failed                               exit code 1
           +-- WorkspaceError   missing, damaged, of another format
           |    +-- OwnedError  somebody else crawls in this workspace
+          |    +-- NewerError  a newer Lycosa wrote it: upgrade
           |    +-- ClaimLost   a later claim outranks ours: drop the work and stop
           +-- StorageError     S3 or HDFS did not do it, or did not say so; an OSError too
           +-- ArchiveError     a WARC file cannot be read
@@ -62,6 +63,10 @@ class WorkspaceError(WorkError):
 
 class OwnedError(WorkspaceError):
     """Another living process crawls in this workspace."""
+
+
+class NewerError(WorkspaceError):
+    """A newer Lycosa wrote it: nothing is damaged, and nothing may be built on what is not understood."""
 
 
 class ClaimLost(WorkspaceError):

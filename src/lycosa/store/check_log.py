@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lycosa.core.errors import WorkspaceError
+from lycosa.core.errors import NewerError, WorkspaceError
 from lycosa.store.entry import FOLDER, Entry, entry_path
 from lycosa.store.findings import ENTRIES, ERROR, NOTE, REMOVE, WARNING, Report
 from lycosa.store.schema import TABLES
@@ -31,6 +31,9 @@ def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entr
             if entry is None:
                 break
             state.fold(entry)
+        except NewerError as error:
+            report.add(ERROR, entry_path(number), str(error), "upgrade Lycosa: nothing is damaged")
+            break
         except (WorkspaceError, OSError) as error:
             covered = max((other for other in snapshots if other >= number), default=0)
             if covered and _say_covered(workspace, number, covered, snapshots, str(error), report):

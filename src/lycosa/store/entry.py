@@ -12,7 +12,7 @@ from typing import Any
 
 import xxhash
 
-from lycosa.core.errors import WorkspaceError
+from lycosa.core.errors import NewerError, WorkspaceError
 
 FOLDER = "log"
 CLAIM, COMMIT, RELEASE, MERGE, EXCLUDE, PURGE = "claim", "commit", "release", "merge", "exclude", "purge"
@@ -128,7 +128,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
     unknown = sorted(set(document) - _FIELDS - {"digest"})
     if kind not in KINDS or unknown:
         what = f"the kind {kind!r}" if kind not in KINDS else f"the field {unknown[0]!r}"
-        raise WorkspaceError(
+        raise NewerError(
             f"{where} has {what}, which this program does not know: a newer Lycosa wrote it; upgrade with `pip install -U lycosa`"
         )
     try:

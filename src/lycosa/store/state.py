@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lycosa.core.errors import ClaimLost, WorkspaceError
+from lycosa.core.errors import ClaimLost, NewerError, WorkspaceError
 from lycosa.store.archives import CDXJ_NAME, WARC_NAME, ArchiveFile, ArchiveFiles
 from lycosa.store.entry import CLAIM, COMMIT, EXCLUDE, PURGE, RELEASE, DataFile, Entry, at_ms, entry_path, partitions_of, ranges_of
 from lycosa.store.exclusion import Exclusions
@@ -254,7 +254,7 @@ class LogState:
                 self.exclusions.add([rule], entry)
             self._unfruitful = {int(partition): count for partition, count in document["unfruitful"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise WorkspaceError(
+            raise NewerError(
                 f"the snapshot behind entry {snapshot.number} has a form that this program does not know "
                 f"({type(error).__name__}: {error}): a newer Lycosa wrote it; upgrade with `pip install -U lycosa`"
             ) from None

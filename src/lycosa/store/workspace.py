@@ -16,7 +16,7 @@ from typing import Any
 import xxhash
 
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.errors import StorageError, UsageError, WorkspaceError
+from lycosa.core.errors import NewerError, StorageError, UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.store.claim import Claim, take
 from lycosa.store.entry import FOLDER
@@ -217,7 +217,8 @@ def _decode(storage: Storage, content: bytes) -> Workspace:
     if version != FORMAT:
         newer = isinstance(version, int) and version > FORMAT
         remedy = "upgrade with `pip install -U lycosa`" if newer else "it was not written by any released Lycosa"
-        raise WorkspaceError(f"{where} says format {version!r}, this program knows {FORMAT}: {remedy}")
+        kind = NewerError if newer else WorkspaceError
+        raise kind(f"{where} says format {version!r}, this program knows {FORMAT}: {remedy}")
     if document.get("hash") != HASH:
         raise WorkspaceError(f"{where} says hash {document.get('hash')!r}, format {FORMAT} has {HASH}: restore it from a backup")
     partitions, normaliser, suffixes = document.get("partitions"), document.get("normaliser"), document.get("suffix_list")

@@ -1,0 +1,156 @@
+"""What earlier versions wrote is read, and carried on; what a later one wrote is refused, with what to do."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from xxhash import xxh3_128_hexdigest
+
+from lycosa.app.checking import check_workspace
+from lycosa.core.errors import NewerError, WorkspaceError
+from lycosa.graph import generation as graph
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.store.check import verify
+from lycosa.store.entry import sealed
+from lycosa.store.live import LiveTables
+from lycosa.store.merge import merge
+from lycosa.store.workspace import Workspace
+from tests.store.builders import commit_pages
+
+OLD = sorted((Path(__file__).parent / "old").glob("*.tar.xz"))
+"""Workspaces that the Lycosa of that day crawled: two pages, one that is gone."""
+
+
+@pytest.fixture(params=OLD, ids=lambda path: path.name.partition(".")[0])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    with tarfile.open(request.param) as packed:
+        packed.extractall(tmp_path / "w", filter="data")
+    return tmp_path / "w"
+
+
+def search(root: Path, words: str) -> list[str]:
+    return [hit.url.rpartition("/")[2] for hit in Searcher(str(root)).search(SearchRequest(words)).hits]
+
+
+def test_an_old_workspace_is_read_searched_and_carried_on(old: Path) -> None:
+    before = check_workspace(str(old), deep=True)
+    assert [(finding.severity, finding.repair) for finding in before.findings] == [("note", "index")]
+    assert LiveTables(Workspace.open(str(old))).scan("pages").select("title").collect()["title"].sort().to_list() == [
+        "Compound eyes",
+        "The home of moths",
+    ]
+    with pytest.raises(WorkspaceError, match="`lycosa index` builds it anew"):
+        search(old, "lamp")
+    assert Indexer(str(old)).update().rebuilt
+    assert search(old, "lamp") == ["eyes.html"]
+    workspace = Workspace.open(str(old))
+    claim = workspace.claim("w2", settings={"default": {"depth": 2}})
+    commit_pages(workspace, claim, range(3))
+    claim.release()
+    merge(workspace, whole=True)
+    graph.make_generation(workspace)
+    Indexer(str(old)).update()
+    assert set(search(old, "page")) == {"", "page0", "page1", "page2"}
+    assert check_workspace(str(old), deep=True).findings == []
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    made = Workspace.create(str(tmp_path / "w"), partitions=4)
+    claim = made.claim("w1")
+    commit_pages(made, claim, range(3))
+    claim.release()
+    graph.make_generation(made)
+    Indexer(made.root).update()
+    return made
+
+
+def rewrite(pattern: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def future(root: Path) -> None:
+        path = sorted(root.glob(pattern))[-1]
+        path.write_bytes(change(path.read_bytes()))
+
+    return future
+
+
+def with_fields(**fields: object) -> Callable[[bytes], bytes]:
+    return lambda content: json.dumps(json.loads(content) | fields).encode()
+
+
+def with_sealed_fields(**fields: object) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        document = {name: value for name, value in json.loads(content).items() if name != "digest"}
+        return sealed(json.dumps(document | fields).encode())
+
+    return change
+
+
+def snapshot_of_another_form(root: Path) -> None:
+    body = zstandard.ZstdCompressor().compress(b'{"holders":{},"kinds":{}}')
+    header = {"number": 100, "digest": xxh3_128_hexdigest(body), "attempts": ["x"] * 100}
+    (root / "log/00000100.snapshot").write_bytes(json.dumps(header).encode() + b"\n" + body)
+
+
+@pytest.mark.parametrize(
+    "future",
+    [
+        rewrite("workspace.json", with_fields(format=2)),
+        rewrite("log/*.json", with_sealed_fields(kind="forget")),
+        rewrite("log/*.json", with_sealed_fields(epoch=3)),
+        snapshot_of_another_form,
+    ],
+    ids=["workspace.json", "kind of entry", "field of an entry", "snapshot"],
+)
+def test_a_later_format_is_refused_whole(workspace: Workspace, future: Callable[[Path], None]) -> None:
+    """Nothing is read or written on what is not understood; the message says what to install, and `check` calls nothing damaged."""
+    future(Path(workspace.root))
+    with pytest.raises(NewerError, match="pip install -U lycosa"):
+        Workspace.open(workspace.root).state()
+    with pytest.raises(NewerError):
+        Workspace.open(workspace.root).claim("w2")
+
+
+def test_check_says_of_a_later_entry_to_upgrade(workspace: Workspace) -> None:
+    rewrite("log/*.json", with_sealed_fields(kind="forget"))(Path(workspace.root))
+    [finding] = [each for each in verify(workspace).findings if each.severity == "error"]
+    assert finding.where == "log/00000003.json"
+    assert finding.remedy.startswith("upgrade Lycosa")
+    assert finding.repair == ""
+
+
+@pytest.mark.parametrize(
+    ("future", "told"),
+    [
+        (rewrite("index/*/generation.json", with_fields(format=9)), "index of format 9.*lycosa index --rebuild"),
+        (rewrite("index/*/*.texts", lambda content: content[:4] + struct.pack("<I", 9) + content[8:]), "lycosa index --rebuild"),
+    ],
+    ids=["generation", "texts"],
+)
+def test_a_later_index_is_refused_and_built_anew(workspace: Workspace, future: Callable[[Path], None], told: str) -> None:
+    root = Path(workspace.root)
+    future(root)
+    with pytest.raises(WorkspaceError, match=told):
+        search(root, "page")
+    assert not check_workspace(str(root)).ok
+    Indexer(str(root)).rebuild()
+    assert len(search(root, "page")) == 3
+
+
+def test_suggestions_of_another_format_are_as_good_as_none(workspace: Workspace) -> None:
+    [file] = Path(workspace.root).glob("index/*/suggestions-*")
+    file.rename(file.with_name("suggestions-999-0123456789abcdef"))
+    assert len(search(Path(workspace.root), "page")) == 3
+
+
+def test_a_later_graph_is_refused(workspace: Workspace) -> None:
+    rewrite("graph/*/info.json", with_fields(format=9))(Path(workspace.root))
+    with pytest.raises(WorkspaceError, match=r"format 9.*lycosa rank"):
+        graph.newest(workspace)
+    assert not check_workspace(workspace.root).ok
