@@ -296,9 +296,10 @@ def report(times: list[Time]) -> tuple[str, list[str]]:
         hunts = [one for one in each.asked if one.what == "hunt"]
         if hunts:
             wrong = Counter(str(one.status) for one in hunts if one.status not in _GOOD)
-            waits.append(
-                (each.name, "hunt", len(hunts), f"{quantile([one.took_ms for one in hunts], 0.5):.0f}", "", "", "", dict(wrong) or 0)
-            )
+            usual = quantile([one.took_ms for one in hunts], 0.5)
+            waits.append((each.name, "hunt", f"{len(hunts) / each.seconds:.1f}", f"{usual:.0f}", "", "", "", dict(wrong) or 0))
+            if wrong:
+                faults.append(f"{each.name}: hunts ended with {dict(wrong)}")
     alone, loaded = ([each.rate for each in times if each.name == name] for name in ("crawl alone", "with load"))
     kept = sum(loaded) / max(sum(alone), 1e-9)
     if kept < LEAST_KEPT:

@@ -99,20 +99,29 @@ def known_urls(root: Path) -> set[str]:
 def judge(folder: Path) -> Verdict:
     """All of it: see this module."""
     plan = Plan(**json.loads((folder / "plan.json").read_text()))
-    kills: list[dict[str, Any]] = [json.loads(line) for line in (folder / "kills.jsonl").read_text().splitlines()]
+    verdict = judge_measured(folder, plan)
+    _crawl(verdict, plan, folder, _kills(folder), json.loads((folder / "end.json").read_text())["at_ms"])
+    return verdict
+
+
+def judge_measured(folder: Path, plan: Plan) -> Verdict:
+    """What was measured while it ran."""
+    kills = _kills(folder)
     samples = [Sample(**json.loads(line)) for line in (folder / "samples.jsonl").read_text().splitlines()]
     held = [Held(**json.loads(line)) for line in (folder / "held.jsonl").read_text().splitlines()]
     with (folder / "queries.csv").open() as lines:
         asked = [Asked(int(due), float(took), int(status), what) for due, took, status, what in csv.reader(lines)]
-    end = json.loads((folder / "end.json").read_text())
     verdict = Verdict()
-    _deaths(verdict, kills, end)
+    _deaths(verdict, kills, json.loads((folder / "end.json").read_text()))
     _answers(verdict, plan, asked, held, kills)
     _memory(verdict, plan, samples)
     _lives(verdict, plan, samples)
     _workspace(verdict, held)
-    _crawl(verdict, plan, folder, kills, end["at_ms"])
     return verdict
+
+
+def _kills(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "kills.jsonl").read_text().splitlines()]
 
 
 def _deaths(verdict: Verdict, kills: list[dict[str, Any]], end: dict[str, int]) -> None:
