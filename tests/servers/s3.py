@@ -37,20 +37,27 @@ class Faults:
     """What goes wrong: rules are asked in turn, each with (method, key); the first that says so decides.
 
     `drop`: the request is done and its answer lost. `refuse`: 503, 500 or 409 before it is done. `stale`: listings lack the keys that
-    were written within so many seconds.
+    were written within so many seconds. `cut`: half of the answer's body comes, then the connection is reset. `late`: the answer comes so
+    many seconds after it is done. `say`: other bytes instead of the answer's.
     """
 
     drop: Callable[[str, str], bool] = lambda method, key: False
     refuse: Callable[[str, str], int] = lambda method, key: 0
     stale_s: float = 0.0
+    cut: Callable[[str, str], bool] = lambda method, key: False
+    late: Callable[[str, str], float] = lambda method, key: 0.0
+    say: Callable[[str, str], bytes | None] = lambda method, key: None
     requests: list[tuple[str, str]] = field(default_factory=list)
     dropped: int = 0
     refused: int = 0
     hidden: int = 0
+    cuts: int = 0
+    said: int = 0
 
     def clear(self) -> None:
         """Nothing goes wrong any more."""
         self.drop, self.refuse, self.stale_s = (lambda method, key: False), (lambda method, key: 0), 0.0
+        self.cut, self.late, self.say = (lambda method, key: False), (lambda method, key: 0.0), (lambda method, key: None)
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,12 @@ class _Handler(MotoRequestHandler):
         """Says nothing."""
 
 
+def _cut(body: bytes, connection: socket.socket) -> Iterator[bytes]:
+    yield body[: len(body) // 2]
+    connection.shutdown(socket.SHUT_RDWR)
+    yield b""
+
+
 class _Faulty:
     """Moto behind the faults."""
 
@@ -123,7 +136,9 @@ class _Faulty:
         with self._turns:  # what moto does is short
             if method in ("PUT", "POST"):
                 self._written[key] = time.monotonic()
-            return self._answer(environ, start_response, method, key)
+            answered = self._answer(environ, start_response, method, key)
+        time.sleep(faults.late(method, key))
+        return answered
 
     def _answer(self, environ: dict[str, Any], start_response: _Start, method: str, key: str) -> _Answer:
         started: list[Any] = []
@@ -143,7 +158,14 @@ class _Faulty:
             body = self._without_new(body)
             headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
             headers.append(("Content-Length", str(len(body))))
+        other = self._faults.say(method, key)
+        if other is not None:
+            self._faults.said += 1
+            status, headers, body = "200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(other)))], other
         start_response(status, headers)
+        if body and method != "HEAD" and self._faults.cut(method, key):
+            self._faults.cuts += 1
+            return _cut(body, environ["werkzeug.socket"])
         return [body]
 
     def _without_new(self, body: bytes) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 import aiohttp
 import s3fs
 from botocore.exceptions import BotoCoreError
+from s3fs.core import S3_RETRYABLE_ERRORS
 
 from lycosa.core.errors import StorageError, UsageError
 from lycosa.store.credentials import without_secrets
@@ -24,14 +25,20 @@ from lycosa.store.remote_storage import RemoteStorage
 
 _Result = TypeVar("_Result")
 _Failure = (OSError, BotoCoreError, aiohttp.ClientError, TimeoutError)
-_CLIENT = {"connect_timeout": 5, "read_timeout": 30, "retries": {"max_attempts": 1, "mode": "standard"}}
-"""Without retries: s3fs makes five attempts where there was no answer, and `_again` six where the answer was that it cannot now."""
+_CLIENT = {"connect_timeout": 5, "read_timeout": 30, "retries": {"total_max_attempts": 1, "mode": "standard"}}
+"""Without retries: s3fs makes `_S3FS_ATTEMPTS`, and `_again` more where there was no answer, or one that it cannot now."""
+
+_S3FS_ATTEMPTS = 2
+"""Where there was no answer. For a small file's content it squares them: with its own five, and botocore's two, a store that says nothing
+was asked fifty times, for 25 minutes."""
 
 PAGE = 1_000
 """Keys that one answer to a listing holds; S3 gives no more."""
 _CONFLICTS, _CONFLICT_WAIT_S = 20, 0.05
 _ATTEMPTS, _FIRST_WAIT_S = 6, 0.1
+_UNANSWERED = 3
 _PASSING = frozenset({"500", "502", "503", "504", "InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "OperationAborted"})
+_OF_A_LISTING = frozenset({"IsTruncated", "KeyCount", "Contents", "CommonPrefixes"})
 _MISSING = frozenset({"404", "NoSuchKey"})
 _WHY = {
     "AccessDenied": "access is denied: the credentials in the environment do not allow it",
@@ -154,6 +161,8 @@ class S3Storage(RemoteStorage):
         token: dict[str, str] = {}
         while True:
             page = self._do(relative, "list_objects_v2", MaxKeys=PAGE, **request, **token)
+            if not page.keys() & _OF_A_LISTING:
+                raise StorageError(f"{self.root}/{relative}: the store's answer to a listing says nothing of one")
             yield page
             if not page.get("IsTruncated"):
                 return
@@ -202,7 +211,8 @@ def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | 
             return act(), None
         except _Failure as error:
             failure: BaseException = error
-        if attempt + 1 == _ATTEMPTS or _code(failure) not in _PASSING:
+        most = _ATTEMPTS if _code(failure) in _PASSING else _UNANSWERED if isinstance(failure, S3_RETRYABLE_ERRORS) else 1
+        if attempt + 1 >= most:
             break
         time.sleep(wait)
         wait *= 2
@@ -212,7 +222,9 @@ def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | 
 @lru_cache(maxsize=4)
 def _connected(environment: tuple[tuple[str, str], ...]) -> s3fs.S3FileSystem:
     """The client of this process for an environment: to make one takes half a second, and it may be used by all threads."""
-    return s3fs.S3FileSystem(config_kwargs=_CLIENT, use_listings_cache=False, skip_instance_cache=True)
+    files = s3fs.S3FileSystem(config_kwargs=_CLIENT, use_listings_cache=False, skip_instance_cache=True)
+    files.retries = _S3FS_ATTEMPTS
+    return files
 
 
 def _code(error: BaseException) -> str:

@@ -1,0 +1,232 @@
+"""S3 that answers late, by half, with other bytes than it should, or with a list in pieces; behind it moto, before it the real client."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.errors import ClaimLost, StorageError
+from lycosa.store import s3_storage
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+from tests.servers.s3 import BUCKET, S3Server, s3_server
+from tests.store.racing import FakeBuffer
+
+ERROR_IN_A_SUCCESS = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code><Message>Please try again.</Message></Error>'
+)
+EMPTY_LIST = (
+    b'<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>'
+    b"<KeyCount>0</KeyCount></ListBucketResult>"
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture
+def location(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name, value in {**server.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    server.faults.clear()
+    yield f"s3://{BUCKET}/{tmp_path.name}"
+    server.faults.clear()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A client that waits a second for an answer instead of thirty."""
+    monkeypatch.setattr(s3_storage, "_CLIENT", {**s3_storage._CLIENT, "read_timeout": 1})
+    s3_storage._connected.cache_clear()
+    yield
+    s3_storage._connected.cache_clear()
+
+
+def first(number: int) -> Iterator[bool]:
+    """True so many times, then False for ever."""
+    for _ in range(number):
+        yield True
+    while True:
+        yield False
+
+
+def commit(workspace: Workspace, rounds: int = 1) -> None:
+    claim = workspace.claim("w", [0])
+    for number in range(rounds):
+        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * 1_000 * (number + 1))}, counters={"rounds": 1})
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.prove)])
+def test_a_body_that_breaks_off_is_fetched_again(location: str, server: S3Server, times: int) -> None:
+    """Half of a log entry, a snapshot or a data file, then a reset: never taken for the whole."""
+    workspace = Workspace.create(location, partitions=4)
+    commit(workspace, 2)
+    cuts = first(times)
+    server.faults.cut = lambda method, key: method == "GET" and bool(key) and next(cuts)
+    state = Workspace.open(location).state()
+    assert server.faults.cuts >= 1
+    assert state.counters == {"rounds": 2}
+    storage = open_storage(location)
+    for file in state.files["urls"]:
+        cuts = first(times)
+        assert storage.digest(file.path) == file.digest
+    assert server.faults.cuts >= 1 + times
+
+
+@pytest.mark.prove
+def test_bodies_that_always_break_off_are_an_error_with_a_name(location: str, server: S3Server) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    commit(workspace)
+    server.faults.cut = lambda method, key: method == "GET" and bool(key)
+    with pytest.raises(StorageError, match=location):
+        Workspace.open(location).state()
+    server.faults.clear()
+    assert Workspace.open(location).state().counters == {"rounds": 1}
+
+
+@pytest.mark.prove
+def test_an_answer_that_comes_too_late_is_settled_by_reading(location: str, server: S3Server, hasty: None) -> None:
+    """The conditional PUT of an entry was done, its answer comes when nobody listens, and the second one is refused: it was ours."""
+    workspace = Workspace.create(location, partitions=4)
+    claim = workspace.claim("w")
+    late = first(1)
+    server.faults.late = lambda method, key: 2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
+    number = claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
+    state = Workspace.open(location).state()
+    assert (state.head, state.counters) == (number, {"rounds": 1})
+    assert not next(late)
+
+
+@pytest.mark.prove
+def test_an_entry_of_somebody_else_in_that_gap_is_not_taken_for_ours(location: str, server: S3Server, hasty: None) -> None:
+    """While our answer is lost, another claim takes the partitions: the commit that follows is refused, not counted twice."""
+    workspace = Workspace.create(location, partitions=4)
+    ours = workspace.claim("ours")
+    workspace.claim("theirs")
+    late = first(1)
+    server.faults.late = lambda method, key: 2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
+    with pytest.raises(ClaimLost):
+        ours.commit(ours.next_folder(), {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
+    assert Workspace.open(location).state().counters == {}
+
+
+@pytest.mark.prove
+def test_a_silent_store_is_an_error_in_bounded_time(location: str, server: S3Server, hasty: None) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    server.faults.late = lambda method, key: 1.5
+    before = len(server.faults.requests)
+    with pytest.raises(StorageError, match=location):
+        workspace.storage.read("workspace.json")
+    assert len(server.faults.requests) - before == 12
+
+
+@pytest.mark.parametrize("path", [pytest.param("data/00000001/one.parquet", marks=pytest.mark.prove), "data/00000001/two.parquet"])
+def test_a_success_that_holds_an_error_is_none(
+    location: str, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """S3 answers 200 to the end of an upload in parts, and then says in the body that it failed."""
+    storage = open_storage(location)
+    storage.create("workspace.json", b"{}")
+    draft = Path(storage.place(path))
+    content = random.Random(7).randbytes(11 * 2**20)
+    draft.write_bytes(content)
+    monkeypatch.setattr(type(storage), "_send", send_in_parts)
+    answers = first(2 if "two" in path else 1)
+    server.faults.say = lambda method, key: ERROR_IN_A_SUCCESS if method == "POST" and key.endswith(".parquet") and next(answers) else None
+    try:
+        [published] = storage.publish([path])
+    except StorageError:
+        assert "two" in path
+        server.faults.clear()
+        [published] = storage.publish([path])
+    assert server.faults.said
+    assert (published.bytes, storage.size(path)) == (len(content), len(content))
+    assert storage.digest(path) == published.digest
+
+
+def send_in_parts(self: s3_storage.S3Storage, source: str, relative: str) -> None:
+    """`_send` by parts of 5 MiB, where 50 are usual."""
+    self._guarded(relative, lambda: self._files.put_file(source, self._at(relative), chunksize=5 * 2**20))
+
+
+def test_a_list_comes_in_pieces(location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(location)
+    names = [f"log/{number:08d}.json" for number in range(20)]
+    for name in names:
+        storage.create(name, b"{}")
+    monkeypatch.setattr(s3_storage, "PAGE", 3)
+    assert storage.files_below("log") == names
+    assert storage.names("log") == [name.removeprefix("log/") for name in names]
+    cuts = first(1)
+    server.faults.cut = lambda method, key: method == "GET" and not key and next(cuts)
+    assert storage.files_below("log") == names
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"<ListBucketResult><Contents><Key>x</Ke", id="half", marks=pytest.mark.prove),
+        pytest.param(ERROR_IN_A_SUCCESS, id="an error", marks=pytest.mark.prove),
+    ],
+)
+def test_a_list_that_makes_no_sense_is_an_error_and_deletes_nothing(location: str, server: S3Server, said: bytes) -> None:
+    """What is not listed might be taken for gone: a sweep, a check and a claim must not act on that."""
+    workspace = Workspace.create(location, partitions=4)
+    commit(workspace, 3)
+    server.faults.say = lambda method, key: said if method == "GET" and not key else None
+    with pytest.raises(StorageError, match=location):
+        workspace.storage.files_below("data")
+    server.faults.clear()
+    assert Workspace.open(location).state().counters == {"rounds": 3}
+
+
+def test_a_list_that_is_empty_loses_nothing(location: str, server: S3Server) -> None:
+    workspace = Workspace.create(location, partitions=4)
+    commit(workspace, 3)
+    server.faults.say = lambda method, key: EMPTY_LIST if method == "GET" and not key else None
+    assert workspace.storage.files_below("data") == []
+    assert Workspace.open(location).state().counters == {"rounds": 3}
+    commit(Workspace.open(location))
+    server.faults.clear()
+    assert Workspace.open(location).state().counters == {"rounds": 4}
+
+
+@pytest.mark.prove
+def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty: None) -> None:
+    """Every fault at once, again and again; a commit that fails is made again, as the worker does at its next start."""
+    workspace = Workspace.create(location, partitions=4)
+    chance, lock = random.Random(20261122), threading.Lock()
+
+    def one_in(share: float) -> bool:
+        with lock:
+            return chance.random() < share
+
+    server.faults.drop = lambda method, key: method in ("PUT", "POST") and one_in(0.05)
+    server.faults.refuse = lambda method, key: chance.choice((500, 503)) if one_in(0.08) else 0
+    server.faults.cut = lambda method, key: method == "GET" and one_in(0.1)
+    server.faults.late = lambda method, key: 1.3 if one_in(0.02) else 0.0
+    server.faults.say = lambda method, key: ERROR_IN_A_SUCCESS if method == "POST" and one_in(0.2) else None
+    done = failed = 0
+    while done < 20:
+        try:
+            claim = Workspace.open(location).claim("w", [0])
+            folder = claim.next_folder()
+            claim.commit(folder, {"urls": FakeBuffer(b"x" * 500)}, counters={"rounds": 1})
+            done += 1
+        except StorageError:
+            failed += 1
+            assert failed < 200
+    server.faults.clear()
+    state = workspace.state()
+    print(f"{server.faults.dropped} lost, {server.faults.refused} refused, {server.faults.cuts} cut, {failed} commits failed")
+    assert done <= state.counters["rounds"] <= done + failed
+    for file in state.files["urls"]:
+        assert workspace.storage.digest(file.path) == file.digest
