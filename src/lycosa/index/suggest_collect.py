@@ -91,7 +91,7 @@ class Collector:
         if self.pages > FEW_PAGES:
             rows = rows.filter(pl.col("pages") > 1)
         return (
-            _with_folded(rows.top_k(min(self.most_words, rows.height), by="pages"))
+            _with_folded(_most(rows, self.most_words, "pages"))
             .sort("pages", "text", descending=[True, False])
             .group_by("language", "folded", maintain_order=True)
             .agg(pl.col("text").first(), pl.col("pages").sum() * self.share)
@@ -110,15 +110,14 @@ class Collector:
     def _from_pages(self) -> Iterator[pl.DataFrame]:
         if self._phrases:
             rows = _together_phrases(self._phrases)
-            best = rows.top_k(min(self.most_phrases, rows.height), by="weight")
-            yield _with_folded(best).select("language", "folded", "text", "kind", "pages", "weight")
+            yield _with_folded(_most(rows, self.most_phrases, "weight")).select("language", "folded", "text", "kind", "pages", "weight")
 
     def _from_words(self, words: pl.DataFrame) -> pl.DataFrame:
         of = pl.col("language").replace_strict(self._by_language, default=1, return_dtype=pl.Float64)
         rare = 1.0 - pl.col("pages") / (COMMON * of)
         wanted = words.filter((pl.col("pages") >= LEAST_PAGES) & ((rare > 0) | (of < LEAST_PAGES / COMMON)))
         weighed = wanted.with_columns(weight=WEIGHTS[WORD] * (1.0 + pl.col("pages")).log(2.0) * rare.clip(0.1, 1.0), kind=WORD)
-        best = weighed.top_k(min(self.most_phrases // 4, weighed.height), by="weight")
+        best = _most(weighed, self.most_phrases // 4, "weight")
         long_enough = (pl.col("folded").str.len_chars() > 2) | ~_is_ascii("folded")
         return best.filter(long_enough).select("language", "folded", "text", "kind", "pages", "weight")
 
@@ -195,8 +194,8 @@ def _words(pages: pl.DataFrame) -> pl.DataFrame:
     parts = [spaced.select("language", "weight", text=pl.col("body").str.to_lowercase().str.extract_all(_WORDS).list.unique())]
     run_together = texts.filter(pl.col("language").is_in(_SPACELESS))
     if run_together.height:
-        cut = [_cut(text[:WORD_TEXT_CUT].lower(), language) for language, text in run_together.select("language", "body").iter_rows()]
-        parts.append(run_together.select("language", "weight", text=pl.Series(cut, dtype=pl.List(pl.String))))
+        cut = ["\n".join(_cut(text[:WORD_TEXT_CUT].lower(), language)) for language, text in run_together.select("language", "body").rows()]
+        parts.append(run_together.select("language", "weight", text=pl.Series(cut, dtype=pl.String).str.split("\n")))
     each = pl.concat(parts).explode("text").drop_nulls("text").filter(pl.col("text").str.len_chars().is_between(2, LONGEST_WORD))
     return each.group_by("language", "text").agg(pages=pl.col("weight").sum())
 
@@ -242,4 +241,8 @@ def _fewer(parts: list[pl.DataFrame], most: int, together: object, by: str, kept
         return parts
     assert callable(together)
     rows: pl.DataFrame = together(parts)
-    return [rows.top_k(kept, by=by) if rows.height > kept else rows]
+    return [_most(rows, kept, by)]
+
+
+def _most(rows: pl.DataFrame, count: int, by: str) -> pl.DataFrame:
+    return rows.top_k(count, by=by) if rows.height > count else rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -65,15 +66,15 @@ class Surroundings:
                 chosen = chosen.filter(in_partitions(partitions))
             return iter([chosen.select(*columns, ENTRY).collect()])
 
-        self._sources, self._targets = _links(rows("links", ("host_key", "url_key", "target", "kind", "found_at")))
+        sources, self._targets = _links(rows("links", ("host_key", "url_key", "target", "kind", "found_at")))
+        self._sources = np.ascontiguousarray(sources).data  # looked through for one key it takes a fifth of numpy's time
         self._types = _types(rows("visits", ("url_key", "content_type", "http_status")))
         self._said = _Said(news)
 
     def links(self, url_key: int) -> Sequence[int]:
         """`link_key`s of the targets of a page."""
-        key = np.uint64(url_key)
-        first, last = (int(np.searchsorted(self._sources, key, side)) for side in ("left", "right"))
-        found: list[int] = self._targets[first:last].tolist()
+        first = bisect_left(self._sources, url_key)
+        found: list[int] = self._targets[first : bisect_right(self._sources, url_key, lo=first)].tolist()
         return found
 
     def type(self, url_key: int, url: str) -> str:
