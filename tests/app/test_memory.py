@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lycosa.app.memory import give_back_code
+from lycosa.app.memory import give_back, give_back_code
 
 PROGRAM = """
 import ctypes, resource, sys
@@ -44,9 +44,24 @@ def test_blocks_as_large_as_a_page_are_used_again() -> None:
 
 
 def _of_files_kb() -> int:
-    found = re.search(r"^RssFile:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return _resident_kb("RssFile")
+
+
+def _resident_kb(kind: str) -> int:
+    found = re.search(rf"^{kind}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")
+def test_freed_memory_between_what_is_kept_is_given_back() -> None:
+    blocks = [b"x" * (64_000 + number) for number in range(800)]  # each in the heap, which the last ones keep from shrinking by itself
+    kept = blocks[::50] + blocks[-1:]
+    del blocks
+    before = _resident_kb("RssAnon")
+    give_back()
+    assert _resident_kb("RssAnon") < before - 10_000
+    assert len(kept) == 17
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux only")

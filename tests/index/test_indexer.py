@@ -71,6 +71,16 @@ def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
     assert (again.generation, again.changed) == (first.generation, False)
 
 
+def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpus) -> None:
+    corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
+    said: list[int] = []
+    with Indexer(corpus.root, SMALL, between=lambda: said.append(len(files(corpus)))) as indexer:
+        indexer.update()
+        assert len(said) == 2
+        indexer.update()  # nothing new: nothing was made, so nothing is left behind
+    assert len(said) == 2
+
+
 def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("The old words.")), ("http://a.test/2", page("The old words stay."))])
     update(corpus)
