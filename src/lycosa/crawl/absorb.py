@@ -61,6 +61,7 @@ class Replayed:
     revisit_of: RevisitTarget | None = None
 
 
+_OWN = frozenset((Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY))  # pauses that are the operator's alone
 _UNREAD_A_HOST = 4
 """Documents of one host that may wait to be read while it is asked for more."""
 
@@ -480,9 +481,8 @@ class Absorber:
         host.delay_ms = usual_ms(asked)
         host.not_before = exchange.started_at + exchange.duration_ms + pause
         ledger.batch.change_host(host)
-        own = {Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY}
         ledger.frontier.finished(
-            task.identity.host_key, now, pause, domain_pause=domain_pause_ms(asked), may_burst=all(name in own for name, _ in asked)
+            task.identity.host_key, now, pause, domain_pause=domain_pause_ms(asked), may_burst=all(name in _OWN for name, _ in asked)
         )
         rest = domain_rest_ms(exchange.status, asked)
         if rest:

@@ -96,16 +96,20 @@ def reasons(
     """
     cap = pace.max_delay_ms
     courtesy = pace.courtesy_factor * duration_ms
-    usual = max(pace.delay_ms, courtesy, crawl_delay_ms)
-    parts: list[tuple[str, float]] = [
-        (Reason.RETRY_AFTER, retry_after_ms),
-        (Reason.BACK_OFF, backoff_ms(pace.backoff_ms, failures, host_key)),
-        (Reason.CRAWL_DELAY, crawl_delay_ms),
-        (Reason.DELAY, pace.delay_ms),
-        (Reason.COURTESY, courtesy) if courtesy <= cap else (Reason.MAX_DELAY, cap),
-        (Reason.SLOW_DOWN, min(usual * slow_down, cap) if slow_down > 1 else 0),
-    ]
-    asked = [(name, whole) for name, milliseconds in parts if milliseconds > 0 and (whole := round(milliseconds))]
+    parts: list[tuple[str, float]] = []
+    if retry_after_ms > 0:
+        parts.append((Reason.RETRY_AFTER, retry_after_ms))
+    if failures > 0:
+        parts.append((Reason.BACK_OFF, backoff_ms(pace.backoff_ms, failures, host_key)))
+    if crawl_delay_ms > 0:
+        parts.append((Reason.CRAWL_DELAY, crawl_delay_ms))
+    if pace.delay_ms > 0:
+        parts.append((Reason.DELAY, pace.delay_ms))
+    if courtesy > 0:
+        parts.append((Reason.COURTESY, courtesy) if courtesy <= cap else (Reason.MAX_DELAY, cap))
+    if slow_down > 1:
+        parts.append((Reason.SLOW_DOWN, min(max(pace.delay_ms, courtesy, crawl_delay_ms) * slow_down, cap)))
+    asked = [(name, whole) for name, milliseconds in parts if (whole := round(milliseconds)) > 0]
     return sorted(asked, key=_longest_first) if len(asked) > 1 else asked
 
 
