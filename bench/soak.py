@@ -97,7 +97,8 @@ class Killer:
     def __init__(self, plan: Plan, daemon: Daemon, folder: Path) -> None:
         self._plan, self._daemon = plan, daemon
         self._chance = random.Random(plan.seed)
-        self._file = (folder / "kills.jsonl").open("a")
+        self._notes = folder / "kills.jsonl"
+        self._notes.touch()
         self._begun = time.monotonic()
         self._next = self._begun + self._pause()
         self._spared = 0
@@ -142,8 +143,8 @@ class Killer:
             while time.monotonic() < end and not self._daemon.answers():
                 time.sleep(0.1)
             back_ms = time.time_ns() // 1_000_000
-        self._file.write(json.dumps({"at_ms": at_ms, "role": role, "how": how, "back_ms": back_ms}) + "\n")
-        self._file.flush()
+        with self._notes.open("a") as notes:
+            notes.write(json.dumps({"at_ms": at_ms, "role": role, "how": how, "back_ms": back_ms}) + "\n")
 
 
 @contextlib.contextmanager
