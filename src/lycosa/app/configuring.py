@@ -48,7 +48,7 @@ def called_collection(
         UsageError: an option is wrong.
     """
     base = next(entry for entry in config.collection if entry.name == name)
-    settings: dict[str, Any] = base.model_dump()
+    settings: dict[str, Any] = {}
     if seeds:
         settings["seeds"] = (*base.seeds, *seeds)
     if depth is not None:
@@ -65,4 +65,4 @@ def called_collection(
         settings["delay"] = parse_duration_ms(delay)
         if settings["delay"] == 0:
             settings["courtesy_factor"] = 0.0
-    return Collection.model_construct(**settings)
+    return base.model_copy(update=settings)

@@ -12,6 +12,7 @@ from lycosa.app.explain_host import clock_facts, robots_facts
 from lycosa.app.explain_state import known_collection, row_facts, unknown_facts
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
+from lycosa.core.credentials import without_user
 from lycosa.core.records import UrlId, VisitKind
 from lycosa.core.said import Said
 from lycosa.crawl.screen import Excluded
@@ -76,7 +77,7 @@ def explain_url(root: str, config: Config, url: str, clock: Clock | None = None)
     working = [collections[name].collection for name in collections if not rows.height or name in set(rows["collection"])]
     return {
         "url": known_url,
-        "given": url,
+        "given": without_user(url),
         "host": identity.host,
         "partition": identity.partition,
         "url_key": f"{identity.url_key:016x}",

@@ -134,13 +134,12 @@ def hunt_collection(config: Config, request: HuntRequest) -> Collection:
     chosen = next((each for each in config.collection if each.name == request.collection), None)
     if chosen is None:
         chosen = next(each for each in parse_config(f"[[collection]]\nname = {json.dumps(request.collection)}\n").collection)
-    settings: dict[str, Any] = chosen.model_dump()
-    settings |= {"scope": request.scope, "strategy": "best-first", "depth": None, "connections": request.agents}
+    settings: dict[str, Any] = {"scope": request.scope, "strategy": "best-first", "depth": None, "connections": request.agents}
     if request.delay:
         settings["delay"] = parse_duration_ms(request.delay)
         if settings["delay"] == 0:
             settings["courtesy_factor"] = 0.0
-    return Collection.model_construct(**settings)
+    return chosen.model_copy(update=settings)
 
 
 def hunt(

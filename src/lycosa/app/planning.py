@@ -10,6 +10,7 @@ from typing import Any
 
 from lycosa.app.oneoff import named_pair
 from lycosa.core.config import Collection, Config, FetchSettings, parse_config
+from lycosa.core.credentials import without_user
 from lycosa.core.errors import ConfigError, Refusal, UrlError, UsageError
 from lycosa.crawl.ledger import Job
 from lycosa.fetch.connect_to import find_detour, parse_connect_to
@@ -84,7 +85,7 @@ def seeds_for(collection: Collection, before: Mapping[str, Any]) -> tuple[str, .
         UsageError: the seed file cannot be read, a seed or feed cannot be used, or there are no seeds though the scope needs them.
     """
     named = [*collection.seeds, *(read_seeds(collection.seed_file) if collection.seed_file else ())]
-    seeds = tuple(dict.fromkeys(named or before.get("seeds", ())))
+    seeds = tuple(dict.fromkeys(map(without_user, named or before.get("seeds", ()))))
     if not seeds and collection.scope != "any":
         raise UsageError("it has no seeds: set seeds or seed_file")
     rules = Rules(collection)

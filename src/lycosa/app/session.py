@@ -15,6 +15,7 @@ from lycosa.app.ranking_shared import RankerAmong
 from lycosa.archive.writer import crawl_info
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
+from lycosa.core.credentials import without_user
 from lycosa.crawl.found import FoundReader
 from lycosa.crawl.inbox import Inbox
 from lycosa.crawl.ledger import Job, Ledger
@@ -157,8 +158,8 @@ class Session:
 
 
 def seeds_of(before: dict[str, Any], *more: Sequence[str]) -> tuple[str, ...]:
-    """All seeds of a collection: those of earlier calls, then these, each once."""
-    return tuple(dict.fromkeys([*before.get("seeds", ()), *(seed for seeds in more for seed in seeds)]))
+    """All seeds of a collection: those of earlier calls, then these, each once, without user names and passwords: they are kept."""
+    return tuple(dict.fromkeys(map(without_user, [*before.get("seeds", ()), *(seed for seeds in more for seed in seeds)])))
 
 
 def open_session(

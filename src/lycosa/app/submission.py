@@ -11,6 +11,7 @@ from typing import Any
 from lycosa.app.planning import nearest, seeds_for
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection, Config
+from lycosa.core.credentials import without_user
 from lycosa.core.errors import Refusal, UrlError, UsageError
 from lycosa.core.units import format_time
 from lycosa.crawl.inbox import MAX_FILE_BYTES, submission
@@ -61,11 +62,11 @@ def submit(
             wrong.append(str(error))
             continue
         if admission.refuse(url) not in (None, Refusal.PATTERN):  # patterns are for links: an operator may name a hub outside them
-            wrong.append(f"{given} is not taken by collection {chosen.name!r}: {admission.explain(url)}")
+            wrong.append(f"{without_user(given)} is not taken by collection {chosen.name!r}: {admission.explain(url)}")
             continue
         host = hostname(url)
         if state.excluded(url, host) or exclusions.excluded(url, host, workspace.domains.registrable(host)):
-            wrong.append(f"{given} is excluded by the operator")
+            wrong.append(f"{without_user(given)} is excluded by the operator")
         else:
             usable.append(url)
     if wrong:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from lycosa.core.credentials import BasicAuth, FormLogin
+from lycosa.core.credentials import BasicAuth, FormLogin, without_user
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.hours import parse_hours
 from lycosa.core.monitor import Monitor
@@ -35,6 +35,7 @@ def _hours(value: str) -> str:
     return value
 
 
+_Address = Annotated[str, AfterValidator(without_user)]
 Scope = Literal["host", "domain", "prefix", "any"]
 Strategy = Literal["breadth-first", "depth-first", "server-first", "best-first"]
 Recrawl = Literal["never", "age", "daily", "fresh"]
@@ -206,7 +207,7 @@ class Collection(Section):
     """A named task: what to crawl, how far, how politely."""
 
     name: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name: lower case, digits, - and _.")
-    seeds: tuple[str, ...] = Field((), description="URLs to start from.")
+    seeds: tuple[_Address, ...] = Field((), description="URLs to start from.")
     seed_file: str = Field("", description="A file of seeds, one URL a line; # starts a comment.")
     language: str = Field(
         "",
@@ -270,7 +271,7 @@ class Collection(Section):
     fetches_per_day: int = Field(10_000, ge=1, description="With recrawl `fresh`: how many fetches of known pages a day may take.")
     sitemaps: bool = Field(True, description="Read the sitemaps that robots.txt files name.")
     feeds: bool = Field(True, description="Read the RSS and Atom feeds that pages name.")
-    feed_urls: tuple[str, ...] = Field((), description="Feeds and sitemaps to read in any case.")
+    feed_urls: tuple[_Address, ...] = Field((), description="Feeds and sitemaps to read in any case.")
     traps: bool = Field(
         True, description="Stop at URLs and parts of sites that look like traps; each rule is counted and shown by `explain`."
     )

@@ -9,6 +9,13 @@ from pydantic import AfterValidator, Field
 
 from lycosa.core.section import Section, Variable
 
+_USER = re.compile(r"^(\s*[A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/\\?#]*@")
+
+
+def without_user(url: str) -> str:
+    """A URL as somebody wrote it, without the user name and password that may stand in it: they are never sent, nor kept or shown."""
+    return _USER.sub(r"\1", url)
+
 
 def _web_address(value: str) -> str:
     if not re.match(r"https?://[^/@\s]+(/|$)", value):

@@ -128,7 +128,7 @@ def write_order(storage: Storage, order: Order) -> None:
     if len(content) > MOST_BYTES:
         raise UsageError(f"these texts are {len(content):,} bytes together: at most {MOST_BYTES:,} in one watch; add several")
     storage.make_folder(FOLDER)
-    storage.create(_path(order.id), content)
+    storage.create(_path(order.id), content, mode=0o600)  # a webhook's address may hold a token
 
 
 def remove_order(storage: Storage, id: str) -> None:

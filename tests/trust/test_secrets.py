@@ -1,0 +1,218 @@
+"""No secret that Lycosa is given comes to light: not in the workspace, not in what it prints, serves or says when it fails.
+
+Each door gets a secret of its own, which begins with `MARK`; then everything is searched for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, quote
+
+import polars as pl
+import pytest
+
+from lycosa.app.status import workspace_status
+from lycosa.serve.app import create_app
+from tests.monitor.paper import Hook, hook
+from tests.serve.client import Client
+from tests.servers.members import Asked, members
+
+SECRETS = {
+    "LYCOSA_TEST_BASIC": "MARKbasic pass&word",
+    "LYCOSA_TEST_FORM": "MARKform pass&word",
+    "LYCOSA_WEBHOOK_SECRET": "whsec_" + base64.b64encode(b"MARKhooksecret-of-32-bytes-length").decode(),
+    "AWS_ACCESS_KEY_ID": "MARKawskey",
+    "AWS_SECRET_ACCESS_KEY": "MARKawssecret",
+    "AWS_SESSION_TOKEN": "MARKawssession",
+    "HADOOP_DELEGATION_TOKEN": "MARKhadoop",
+    "http_proxy": "http://MARKproxyuser:MARKproxypass@127.0.0.1:9/",
+    "https_proxy": "http://MARKproxyuser:MARKproxypass@127.0.0.1:9/",
+    "ALL_PROXY": "http://MARKproxyuser:MARKproxypass@127.0.0.1:9/",
+}
+SESSION, HOOK, SEED, LINK, REDIRECT = "MARKsession", "MARKhooktoken", "MARKseed", "MARKlink", "MARKredirect"
+
+
+@dataclass
+class Secretive:
+    """A site that wants a password here and a log-in there, and whose own addresses hold passwords."""
+
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+
+    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+        page = [("Content-Type", "text/html"), ("Set-Cookie", f"seen={SESSION}; Path=/")]
+        here = f"127.0.0.1:{self.port}"
+        if asked.path == "/robots.txt":
+            return 404, [], ""
+        if asked.path == "/login" and asked.method == "GET":
+            return 200, page, "<form method=post><input name=user><input name=pass type=password></form>"
+        if asked.path == "/login":
+            sent = parse_qs(asked.body.decode())
+            assert sent["pass"] == [SECRETS["LYCOSA_TEST_FORM"]]
+            return 302, [("Location", "/"), ("Set-Cookie", f"sid={SESSION}; HttpOnly; Path=/")], ""
+        if asked.path == "/":
+            links = ("/basic", "/moved", f"http://wolf:{LINK}@{here}/linked")
+            return 200, page, "<title>home</title><p>The wolf is home.</p>" + "".join(f'<a href="{link}">x</a>' for link in links)
+        if asked.path == "/moved":
+            return 302, [("Location", f"http://wolf:{REDIRECT}@{here}/target")], ""
+        if asked.path == "/basic" and "authorization" not in asked.headers:
+            return 401, [("WWW-Authenticate", 'Basic realm="x"')], ""
+        return 200, page, f"<title>{asked.path}</title><p>A wolf was seen at {asked.path}.</p>"
+
+
+@dataclass
+class Run:
+    """A workspace after everything was done with it, and all that was printed meanwhile."""
+
+    root: Path
+    site: Secretive
+    hook: Hook
+    printed: str
+    token: str
+
+
+def forms(secret: str) -> set[str]:
+    """A secret as it may be written: as it is, escaped, in BASE64 at any of three places, in JSON."""
+    found = {secret, quote(secret), quote(secret, safe=""), secret.replace(" ", "+").replace("&", "%26"), json.dumps(secret)[1:-1]}
+    for before in ("", "x", "xx", "wolf:"):
+        encoded = base64.b64encode((before + secret).encode()).decode()
+        found.add(encoded[-(-len(before) * 4 // 3) : -4].strip("=") or secret)
+    return {each for each in found if len(each) > 6}
+
+
+def texts_of(root: Path) -> Iterator[tuple[str, str]]:
+    """(path, content) of every file, packed ones unpacked, tables as text."""
+    for path in sorted(root.rglob("*")):
+        if not path.is_file():
+            continue
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        elif path.suffix == ".parquet":
+            content += pl.read_parquet(io.BytesIO(content)).write_ndjson().encode()
+        yield str(path.relative_to(root)), content.decode("latin-1")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    root = tmp_path_factory.mktemp("secrets") / "w"
+    root.mkdir()
+    printed: list[str] = []
+
+    def lycosa(*arguments: str, expected: int | None = 0, at: str = str(root)) -> str:
+        environment = {
+            **os.environ,
+            **SECRETS,
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+            "AWS_MAX_ATTEMPTS": "1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        command = [sys.executable, "-m", "lycosa.cli.main", "-w", at, *arguments]
+        said = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+        printed.append(f"$ {' '.join(arguments[:1])}\n{said.stdout}\n{said.stderr}")
+        assert expected is None or said.returncode == expected, said.stderr
+        return said.stdout
+
+    with members(Secretive()) as site, hook() as end:
+        here = f"http://127.0.0.1:{site.port}"
+        (root / "lycosa.toml").write_text(
+            f"""
+            [crawl]
+            patience = "1s"
+            [notify]
+            private = ["{end.origin.partition("//")[2]}"]
+            [[collection]]
+            name = "default"
+            seeds = ["{here}/", "{here}/basic", "{here}/moved", "{here}/target", "{here}/linked"]
+            delay = 0
+            auth = [{{ url = "{here}/basic", user = "wolf", password_env = "LYCOSA_TEST_BASIC" }}]
+            login = [{{ url = "{here}/login", fields = {{ user = "wolf" }}, password_field = "pass", password_env = "LYCOSA_TEST_FORM" }}]
+            """,
+            encoding="utf-8",
+        )
+        end.answers.append((500, {}))
+        target = f"webhook {end.origin}/hook/{HOOK}?token={HOOK}"
+        lycosa("watch", "add", "wolf", "--notify", target)
+        added = lycosa("token", "add", "reader")
+        token = max(re.findall(r"[\w-]{30,}", added), key=len)
+        lycosa("crawl")
+        lycosa("crawl", f"http://wolf:{SEED}@127.0.0.1:{site.port}/seeded", expected=0)
+        lycosa("status", "--json")
+        lycosa("explain", f"http://wolf:{SEED}@127.0.0.1:{site.port}/", expected=0)
+        lycosa("status", at=f"s3://wolf:{SEED}@bucket/x", expected=2)
+        lycosa("status", at="s3://bucket/x", expected=1)
+        yield Run(root, site, end, "\n".join(printed), token)
+
+
+def all_secrets(run: Run) -> dict[str, str]:
+    named = {name: value for name, value in SECRETS.items() if "proxy" not in name.lower()}
+    return {**named, "proxy": "MARKproxypass", "session": SESSION, "hook": HOOK, "seed": SEED, "token": run.token}
+
+
+def held(text: str, secrets: dict[str, str]) -> set[str]:
+    return {name for name, secret in secrets.items() if any(form in text for form in forms(secret))}
+
+
+def test_the_secrets_were_used(run: Run) -> None:
+    """Else nothing below would mean anything."""
+    sent = {each.path: each.headers for each in run.site.asked}
+    assert sent["/basic"]["authorization"] == "Basic " + base64.b64encode(f"wolf:{SECRETS['LYCOSA_TEST_BASIC']}".encode()).decode()
+    assert SESSION in sent["/target"]["cookie"]
+    assert run.hook.came
+    assert HOOK in forms(HOOK)
+    assert held(f"Basic {sent['/basic']['authorization']}", all_secrets(run)) == {"LYCOSA_TEST_BASIC"}
+
+
+def test_no_secret_lies_in_the_workspace(run: Run) -> None:
+    """But a webhook's own address where it must be kept: in files that nobody else may read."""
+    found = {}
+    for path, text in texts_of(run.root):
+        names = held(text, all_secrets(run))
+        if names:
+            found[path] = names
+    print(found)
+    for path in list(found):
+        if found[path] == {"hook"}:
+            assert re.fullmatch(r"watches/.*\.json|run/outbox/.*\.json", path), path
+            assert (run.root / path).stat().st_mode & 0o077 == 0, path
+            del found[path]
+    assert found == {}
+
+
+def test_no_secret_is_printed(run: Run) -> None:
+    assert "wolf" in run.printed
+    secrets = {name: secret for name, secret in all_secrets(run).items() if name != "token"}
+    print(run.printed)
+    assert held(run.printed, secrets) == set()
+    assert run.printed.count(run.token) == 1  # `token add` shows it, once
+
+
+def test_no_secret_is_served(run: Run) -> None:
+    client = Client(create_app(str(run.root), lambda: workspace_status(str(run.root))))
+    paths = ["/", "/search?q=wolf", "/status", "/crawl", "/collection/default", "/watches", "/api/v1/status", "/api/v1/search?q=wolf"]
+    paths += ["/api/v1/watches", "/metrics", f"/cached?url=http://127.0.0.1:{run.site.port}/basic", "/api/v1/hunts", "/nowhere"]
+    for path in paths:
+        for headers in ({}, {"Authorization": f"Bearer {run.token}"}, {"Authorization": f"Bearer {run.token}x"}):
+            answer = client.get(path, headers=headers)
+            text = answer.text + str(dict(answer.headers))
+            assert held(text, all_secrets(run)) == set(), (path, answer.status_code)
+
+
+def test_addresses_of_pages_lose_their_passwords(run: Run) -> None:
+    """What a page's own bytes say is archived as it is; what is made of it is not."""
+    for path, text in texts_of(run.root):
+        if not path.endswith(".warc.gz"):
+            assert LINK not in text, path
+            assert REDIRECT not in text, path
+    assert {"/linked", "/target"} <= {each.path for each in run.site.asked}
+    assert not any("authorization" in each.headers for each in run.site.asked if each.path in ("/linked", "/target"))
