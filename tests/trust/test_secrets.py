@@ -23,6 +23,7 @@ import pytest
 
 from lycosa.app.status import workspace_status
 from lycosa.serve.app import create_app
+from lycosa.store.workspace import Workspace
 from tests.monitor.paper import Hook, hook
 from tests.serve.client import Client
 from tests.servers.members import Asked, members
@@ -106,7 +107,7 @@ def texts_of(root: Path) -> Iterator[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     root = tmp_path_factory.mktemp("secrets") / "w"
-    root.mkdir()
+    Workspace.create(str(root))
     printed: list[str] = []
 
     def lycosa(*arguments: str, expected: int | None = 0, at: str = str(root)) -> str:
