@@ -1,0 +1,98 @@
+"""Looking names up in threads: what needs no network of one's own (that: island_names.py)."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+
+import pytest
+
+from lycosa.fetch import names
+from lycosa.fetch.guard import is_public
+from lycosa.fetch.names import Found, Names, is_name, look_up
+from tests.fetch.fetching import fetch, open_fetcher
+
+
+def taken(found: Names, many: int) -> list[Found]:
+    """So many answers, by waiting for the descriptor alone."""
+    done: list[Found] = []
+    deadline = time.monotonic() + 30
+    while len(done) < many:
+        assert select.select([found.wakes], [], [], max(deadline - time.monotonic(), 0))[0]
+        done += found.take()
+    return done
+
+
+def test_a_name_is_looked_up_once_for_a_while() -> None:
+    found = Names(2)
+    place = ("localhost", 80)
+    assert not found.knows(place)
+    found.ask(place)
+    [answer] = taken(found, 1)
+    assert "127.0.0.1" in answer.addresses
+    assert found.knows(place)
+    assert not found.knows(("localhost", 81))
+    found.forget(place)
+    assert not found.knows(place)
+    found.close()
+
+
+def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, begun = threading.Event(), threading.Semaphore(0)
+
+    def slow(place: names.Place) -> Found:
+        begun.release()
+        go.wait(30)
+        return Found(place, (), "nobody")
+
+    monkeypatch.setattr(names, "look_up", slow)
+    found = Names(3)
+    for number in range(5):
+        found.ask((f"name-{number}.test", 80))
+    for _ in range(3):
+        assert begun.acquire(timeout=30)
+    assert not begun.acquire(timeout=0.2)
+    assert found.take() == []
+    go.set()
+    assert {answer.place[0] for answer in taken(found, 5)} == {f"name-{number}.test" for number in range(5)}
+    go.clear()
+    found.ask(("last.test", 80))
+    assert begun.acquire(timeout=30)
+    began = time.monotonic()
+    found.close()
+    assert time.monotonic() - began < 5
+    go.set()
+
+
+@pytest.mark.parametrize("host", ["a.test", "xn--bcher-kva.example", "a-1.b2.test", "intranet"])
+def test_these_are_names(host: str) -> None:
+    assert is_name(host)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "www.localhost", "a.test.", "hidden.onion"])
+def test_these_libcurl_knows_itself(host: str) -> None:
+    assert not is_name(host)
+
+
+def test_a_name_that_cannot_be_asked_for_is_one_that_is_not_there() -> None:
+    assert look_up(("a" * 64 + ".test", 80)).addresses == ()
+    with open_fetcher([]) as fetcher:
+        exchange = fetch(fetcher, f"http://{'a' * 64}.test/")
+    assert (exchange.status, exchange.error, exchange.ip) == (0, "dns", "")
+    assert "Could not resolve host" in exchange.error_text
+
+
+def test_the_machines_own_name_leads_nowhere_unasked() -> None:
+    """A name of /etc/hosts, by the whole way: looked up by us, refused by the guard, or asked where it is named."""
+    host = socket.gethostname().lower()
+    found = look_up((host, 80)).addresses
+    if not is_name(host) or not found or any(map(is_public, found)):
+        pytest.skip("this machine's name does not resolve to private addresses")
+    with socket.create_server(("", 0)) as listener:
+        port = listener.getsockname()[1]
+        with open_fetcher([]) as fetcher:
+            exchange = fetch(fetcher, f"http://{host}:{port}/")
+        assert exchange.error == "address_refused"
+        assert exchange.connect_ms == 0
