@@ -84,7 +84,7 @@ class Writer:
             return "unwatch", self._send("DELETE", f"/api/v1/watches/{gone}")[0]
         if draw < 0.85:
             if not self._monitor:
-                self._monitor = f"http://{self._hosts[self._number % len(self._hosts)]}/?monitor={self._number}"
+                self._monitor = f"http://{self._hosts[self._number % len(self._hosts)]}/?monitor={chance.random()}"
                 return "monitor", self._send("POST", "/api/v1/uptime", {"url": self._monitor, "every": "10m"})[0]
             gone, self._monitor = self._monitor, ""
             return "unmonitor", self._send("DELETE", f"/api/v1/uptime?url={gone}")[0]

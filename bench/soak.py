@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,7 @@ def served_web(plan: Plan, folder: Path) -> Iterator[dict[str, Any]]:
 
 def soak(plan: Plan, folder: Path) -> None:
     """Run, and leave in the folder all that `bench.soak_verdict.judge` needs."""
+    plan = plan if plan.epoch_ms else replace(plan, epoch_ms=time.time_ns() // 1_000_000)
     (folder / "plan.json").write_text(json.dumps(asdict(plan)))
     (folder / "seeds.txt").write_text("\n".join(plan.web(folder / "requests.log").seeds(max(plan.hosts // 10, 1))))
     daemon = Daemon(folder, plan.workers)
@@ -236,7 +237,6 @@ def main() -> int:
                 max_age_s=chosen.max_age,
                 shortest_s=chosen.kills[0],
                 longest_s=chosen.kills[1],
-                epoch_ms=time.time_ns() // 1_000_000,
             )
             soak(plan, folder)
         verdict = judge(folder)

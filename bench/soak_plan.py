@@ -30,7 +30,7 @@ class Plan:
     shortest_s: float = 60.0  # between two kills
     longest_s: float = 300.0
     hold_s: float = 5.0
-    epoch_ms: int = 0  # when the web's time begins
+    epoch_ms: int = 0  # when the web's time begins; 0: with the soak
 
     def web_options(self, log: Path) -> list[str]:
         """For `python -m tests.servers.synthetic`."""
