@@ -4,6 +4,7 @@
 # make prove    the slow proofs, then the benchmarks
 # make bench    the benchmarks alone (needs nginx and wget)
 # make lint     lint, types and layers alone
+# LOCKED=1      with any of these: the exact packages of requirements/*.lock, by their hashes, not the newest that fit
 # make clean    remove what these commands made, not your workspaces
 
 SHELL := /bin/bash
@@ -19,6 +20,8 @@ STAMPS := .venv/.stamps
 unexport PYTHONDONTWRITEBYTECODE
 # pip is told nothing about indexes: it reads the machine's own configuration.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# With LOCKED=1 nothing is installed that no hash stands for (scripts/lock renews them): not even what builds Lycosa itself.
+install = $(if $(LOCKED),$(PIP) --require-hashes -r requirements/$1.lock && $(PIP) --no-deps --no-build-isolation -e .,$(PIP) $2)
 
 demo: $(STAMPS)/run
 	@$(BIN)/lycosa demo $(if $(URL),--url '$(URL)') $(if $(PAGES),--pages '$(PAGES)') $(if $(filter 0 no false,$(SERVE)),--no-serve)
@@ -48,12 +51,12 @@ system:
 # Each set of packages is installed again only when pyproject.toml changed; the sets contain one another.
 $(STAMPS)/run: pyproject.toml
 	@scripts/make-venv '$(PYTHON)' .venv
-	$(PIP) -e .
+	$(call install,run,-e .)
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/dev: pyproject.toml
 	@scripts/make-venv '$(PYTHON)' .venv
-	$(PIP) -e '.[dev]'
+	$(call install,dev,-e '.[dev]')
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $@
 
 $(STAMPS)/floors: pyproject.toml
@@ -63,7 +66,7 @@ $(STAMPS)/floors: pyproject.toml
 
 $(STAMPS)/bench: pyproject.toml
 	@scripts/make-venv '$(PYTHON)' .venv
-	$(PIP) -e '.[dev,bench]'
+	$(call install,bench,-e '.[dev,bench]')
 	@mkdir -p $(STAMPS) && touch $(STAMPS)/run $(STAMPS)/dev $(STAMPS)/floors $@
 
 clean:

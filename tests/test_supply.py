@@ -1,0 +1,64 @@
+"""What is installed: the locks agree with pyproject.toml, and the bill of materials names all that Lycosa needs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+_PINNED = re.compile(r"^([\w.-]+)==([^ ;\\]+)", re.MULTILINE)
+
+
+def pinned(lock: str) -> dict[str, set[str]]:
+    """Name -> the versions that it may be installed in, by Python version."""
+    found: dict[str, set[str]] = {}
+    for name, version in _PINNED.findall((ROOT / "requirements" / lock).read_text()):
+        found.setdefault(canonicalize_name(name), set()).add(version)
+    return found
+
+
+def wanted(*extras: str) -> list[Requirement]:
+    texts = list(PROJECT["dependencies"])
+    for extra in extras:
+        for each in PROJECT["optional-dependencies"][extra]:
+            own = re.match(r"lycosa\[(.*)\]", each)
+            texts += [str(part) for part in wanted(*own[1].split(","))] if own else [each]
+    return [Requirement(text) for text in texts]
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("run.lock", ()), ("dev.lock", ("dev",)), ("bench.lock", ("dev", "bench"))])
+def test_a_lock_holds_what_is_wanted(lock: str, extras: tuple[str, ...]) -> None:
+    """`scripts/lock` renews them. Each line has its hashes, without which `pip install --require-hashes` takes none."""
+    versions = pinned(lock)
+    for each in wanted(*extras):
+        held = versions.get(canonicalize_name(each.name), set())
+        assert held, f"{each.name} is not in {lock}: run scripts/lock"
+        assert all(each.specifier.contains(version) for version in held), f"{lock}: {each}: run scripts/lock"
+    text = (ROOT / "requirements" / lock).read_text()
+    entries = re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]
+    assert len(entries) == len(_PINNED.findall(text)) > 40
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
+
+
+def test_the_bill_of_materials() -> None:
+    said = subprocess.run([sys.executable, ROOT / "scripts" / "sbom"], capture_output=True, text=True, check=True).stdout
+    document = json.loads(said)
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    parts = {part["name"]: part for part in document["components"]}
+    assert {canonicalize_name(each.name) for each in wanted()} <= parts.keys()
+    assert "pytest" not in parts
+    assert document["metadata"]["component"]["name"] == "lycosa"
+    for name, part in parts.items():
+        assert part["purl"] == f"pkg:pypi/{name}@{part['version']}"
+        assert part["licenses"], name
+    refs = {part["bom-ref"] for part in parts.values()} | {document["metadata"]["component"]["bom-ref"]}
+    assert {ref for each in document["dependencies"] for ref in (each["ref"], *each["dependsOn"])} == refs
