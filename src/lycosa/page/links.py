@@ -60,7 +60,8 @@ def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_b
     """
     links: list[Link] = []
     refused: dict[str, int] = {}
-    seen: set[tuple[str, str, str]] = set()
+    seen: dict[tuple[str, str, str], int] = {}
+    see = seen.setdefault
     resolve, known = resolver.resolve, resolver.known.get
     new_link = tuple.__new__  # what Link's own constructor calls, in half the time
     position = 0
@@ -78,12 +79,10 @@ def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_b
         if type(target) is Refusal:
             refused[target.value] = refused.get(target.value, 0) + 1
             continue
-        key = (target, kind, anchor)
-        if key in seen:
+        if see((target, kind, anchor), position) != position:  # one look: hashing costs most
             continue
         if position == MAX_LINKS:
             return Links(links, refused, True)
-        seen.add(key)
         links.append(new_link(Link, (target, anchor, rel, kind, position)))
         position += 1
     return Links(links, refused, False)

@@ -74,7 +74,8 @@ def _put_aside(parents: tuple[int, ...], marks: tuple[int, ...], prose: list[int
     count = len(parents)
     within = prose.copy()
     for index in range(count - 1, 0, -1):
-        within[parents[index]] += within[index]
+        if size := within[index]:
+            within[parents[index]] += size
     limits = {AWAY: AWAY_SHARE * within[0], NEVER: NEVER_SHARE * within[0]}
     away = [False] * count
     kept = prose
@@ -100,11 +101,11 @@ def _tightest(parents: tuple[int, ...], marks: tuple[int, ...], kept: list[int])
     within = kept.copy()
     heaviest = [0] * count
     for index in range(count - 1, 0, -1):
-        parent = parents[index]
-        size = within[index]
-        within[parent] += size
-        if size and (not heaviest[parent] or size >= within[heaviest[parent]]):
-            heaviest[parent] = index
+        if size := within[index]:
+            parent = parents[index]
+            within[parent] += size
+            if not heaviest[parent] or size >= within[heaviest[parent]]:
+                heaviest[parent] = index
     top = 0
     while (child := heaviest[top]) and within[child] > DESCEND_SHARE * within[top] and not marks[top] == marks[child] == SECTION:
         top = child
@@ -119,22 +120,23 @@ def _tightest(parents: tuple[int, ...], marks: tuple[int, ...], kept: list[int])
 def _best_run(blocks: list[FoundBlock], scale: float) -> list[tuple[int, int]]:
     best = current = 0.0
     start = best_start = best_end = 0
-    for index, (_, _, size, link_size, _, tag) in enumerate(blocks):
+    long, linked = PROSE_LENGTH / scale, LINKED_LENGTH / scale
+    for number, (_, _, size, link_size, _, tag) in enumerate(blocks, 1):
         if tag in HEADINGS:
             score = -_HEADING_COST
-        elif link_size * 2 > size and (size - link_size) * scale < LINKED_LENGTH:
+        elif link_size * 2 > size and size - link_size < linked:
             score = -_LINKED_COST
-        elif size * scale < PROSE_LENGTH:
+        elif size < long:
             score = size * _ITEM_WEIGHT if tag in _ITEMS and not link_size else -_SHORT_COST
         else:
             score = (size - _LINK_COST * link_size) * scale
         if current <= 0:
-            current, start = 0.0, index
+            current, start = 0.0, number - 1
         current += score
         if current > best:
-            best, best_start, best_end = current, start, index + 1
+            best, best_start, best_end = current, start, number
     return [
         (first, last)
         for first, last, size, link_size, _, tag in (blocks[best_start:best_end] if best_end else blocks)  # else nothing but short lines
-        if tag != _H1 and (link_size * 2 <= size or (size - link_size) * scale >= LINKED_LENGTH)
+        if tag != _H1 and (link_size * 2 <= size or size - link_size >= linked)
     ]
