@@ -13,6 +13,8 @@ from lycosa.index.schema import outside
         ("menu\nfirst\nsecond", "first\nsecond", "menu"),
         ("menu\nfirst\naside\nsecond\nfoot", "first\nsecond", "menu\naside\nfoot"),
         ("first line\nfirst\nfoot", "first", "first line\nfoot"),
+        ("a\nx\na\nb\nfoot", "a\nb", "a\nx\nfoot"),
+        ("\n".join(["a"] * 20 + ["b", "foot"]), "a\nb", "\n".join(["a"] * 19 + ["foot"])),
         ("same", "same", ""),
         ("all of it", "", "all of it"),
         ("", "", ""),

@@ -17,7 +17,7 @@ class IndexFollower:
     """Updates the index `settings.interval` after a commit, with all that was committed until then, and once more at the end.
 
     So a crawl that is over before that is indexed in one go: fewer segments, one generation. In the first minute no suggestions are
-    made, which cost about as much as the index of the same pages: a crawl that is over by then makes them once, at its end. An error
+    made, which cost a third of what the index of the same pages does: a crawl that is over by then makes them once, at its end. An error
     of the indexer does not stop the crawl: it is kept in `error` and raised by `finish`.
     """
 

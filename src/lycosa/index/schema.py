@@ -48,6 +48,7 @@ MOST_FOLDERS = 8  # levels of a path that `site:` may name
 _SIGNED = 2**63  # tantivy's columns of unsigned numbers are dangerous from Python
 STORED_BODY, STORED_FULL = 24_000, 8_000
 """Characters of the main text, and of the text outside it, that are stored for snippets; all of both is indexed."""
+_FIRST_LINES = 8  # places at which a main text may begin that are looked at one by one
 _URL_NOISE = re.compile(r"^[a-z][a-z0-9+.-]*://|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE)
 
 
@@ -241,7 +242,7 @@ def outside(text: str, main_text: str) -> str:
         return text
     if text == main_text:
         return ""
-    place = f"\n{text}\n".find(f"\n{main_text}\n")
+    place = _place_of_lines(f"\n{text}\n", f"\n{main_text}\n")
     if place >= 0:  # every second page: nothing within the main text was left out
         before, after = text[: max(0, place - 1)], text[place + len(main_text) + 1 :]
         return f"{before}\n{after}" if before and after else before or after
@@ -254,6 +255,16 @@ def outside(text: str, main_text: str) -> str:
         else:
             rest.append(line)
     return "\n".join(rest)
+
+
+def _place_of_lines(text: str, lines: str) -> int:
+    """`str.find` for lines, of which the first one tells mostly where they may be: half the time."""
+    first, place = lines[: lines.index("\n", 1) + 1], -1
+    for _ in range(_FIRST_LINES):
+        place = text.find(first, place + 1)
+        if place < 0 or text.startswith(lines, place):
+            return place
+    return text.find(lines, place)
 
 
 def host_suffixes(host: str) -> list[str]:
