@@ -36,7 +36,7 @@ lint: $(STAMPS)/dev
 	$(BIN)/lint-imports
 
 floors: $(STAMPS)/floors system
-	$(BIN)/python -m bench.floors
+	$(BIN)/python -m bench.floors $(FLOORS)
 
 prove: $(STAMPS)/bench system
 	$(BIN)/pytest -m prove
