@@ -101,6 +101,7 @@ def test_a_crawl_whose_date_is_set_comes_to_its_end(web: Nginx, tmp_path: Path, 
     assert_all_was_fetched_politely(web, mark, tmp_path / "w")
 
 
+@pytest.mark.prove
 def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(web: Nginx, tmp_path: Path) -> None:
     """A run a year ahead is stopped; the next one has the right date, and the hosts' rests are of a year to come."""
     mark = web.mark()

@@ -127,7 +127,8 @@ def test_a_silent_store_is_an_error_in_bounded_time(location: str, server: S3Ser
     assert len(server.faults.requests) - before == 12
 
 
-@pytest.mark.parametrize("path", [pytest.param("data/00000001/one.parquet", marks=pytest.mark.prove), "data/00000001/two.parquet"])
+@pytest.mark.prove
+@pytest.mark.parametrize("path", ["data/00000001/one.parquet", "data/00000001/two.parquet"])
 def test_a_success_that_holds_an_error_is_none(
     location: str, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
@@ -156,6 +157,7 @@ def send_in_parts(self: s3_storage.S3Storage, source: str, relative: str) -> Non
     self._guarded(relative, lambda: self._files.put_file(source, self._at(relative), chunksize=5 * 2**20))
 
 
+@pytest.mark.prove
 def test_a_list_comes_in_pieces(location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = open_storage(location)
     names = [f"log/{number:08d}.json" for number in range(20)]
