@@ -216,10 +216,10 @@ def _bases(starts: Numbers) -> Numbers:
 
 
 def _key(whole: Bytes, begin: Numbers, end: Numbers) -> npt.NDArray[np.uint64]:
-    """The next bytes of texts as a number that is in their order."""
-    places = begin[:, None] + np.arange(_KEY)
-    letters = np.where(places < end[:, None], whole[np.minimum(places, len(whole) - 1)], np.uint8(0))
-    found: npt.NDArray[np.uint64] = letters.view(">u8")[:, 0].astype(np.uint64)
+    """The next bytes of texts as a number that is in their order; a text begins at its end or before."""
+    found = np.zeros(len(begin), np.uint64)
+    for at in range(_KEY):
+        found = found << np.uint64(8) | np.where(begin + at < end, whole[begin + at], np.uint8(0))
     return found
 
 

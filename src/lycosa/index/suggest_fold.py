@@ -17,6 +17,7 @@ from lycosa.text.fold import plain, without_accents
 MOST_STARTS = 8
 """Words of a phrase by which it is found."""
 
+_REMEMBERED = 10_000  # folded words, while many texts are folded: some 2 MB
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 _SPACES = re.compile(r"\s+")
 _LEADING = re.compile(r"^[^\w]+")
@@ -40,6 +41,8 @@ def folded_all(texts: Iterable[str]) -> list[str]:
     """`folded` of many texts, without spaces at their ends. Words that recur are folded once."""
     words, found = _Words(), []
     for text in texts:
+        if len(words) > _REMEMBERED:
+            words.clear()
         made = " ".join(map(words.__getitem__, text.split())).strip()
         if not made[:1].isalnum():
             made = _LEADING.sub("", made).strip()
