@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.system import REQUIRE, require_program
+from tests.servers.system import require_program
 
 ON_IT = "LYCOSA_ON_AN_ISLAND"
 PUBLIC = ("93.184.216.34", "93.184.216.35", "93.184.216.36")
@@ -47,8 +47,7 @@ def ashore(*options: str) -> None:
     require_program("ip")
     tried = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
-        message = f"no network namespace is to be had here: {tried.stderr.strip()}"
-        pytest.fail(message) if os.environ.get(REQUIRE) == "1" else pytest.skip(message)
+        pytest.skip(f"no network namespace is to be had here: {tried.stderr.strip()}")  # a right of the account, no program to install
     command = [
         *unshare,
         sys.executable,
