@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.app.member import Member, MemberOrder, MemberStatus
+from lycosa.app.session import Session
 from lycosa.core.config import parse_config
 from lycosa.crawl.coordinating import CoordinatorOrder, CoordinatorService
 from lycosa.crawl.engine import Remote, Unreachable
@@ -67,6 +69,13 @@ class Wire:
         self.remote.kill()
 
 
+class Counted(Member):
+    """Says how many sessions its process has in memory."""
+
+    def sessions(self) -> int:
+        return sum(isinstance(each, Session) for each in gc.get_objects())
+
+
 def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + LIMIT_S
     while not condition():
@@ -113,7 +122,7 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
         for name in ("near", "far"):
             wire = Wire(coordinator, str(tmp_path / f"cut-{name}"))
             job = Job(config.collection[0], homes)
-            members[name] = engine.start(name, Member, MemberOrder(workspace.root, config, (job,), wire, name, "local", "crawl", True))
+            members[name] = engine.start(name, Counted, MemberOrder(workspace.root, config, (job,), wire, name, "local", "crawl", True))
         until(lambda: all(status(member).vitals.progress.pages >= 3 for member in members.values()))
         until(lambda: shared_out(workspace) == {"near", "far"})  # not between a claim and the next, when partitions change hands
 
@@ -133,6 +142,7 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
         until(lambda: status(members["far"]).holds)
         until(lambda: all(status(member).ended for member in members.values()))
         assert coordinator.ask("status", timeout_s=LIMIT_S)["why"] == "finished"
+        assert [member.ask("sessions", timeout_s=LIMIT_S) for member in members.values()] == [0, 0], "sessions that are over stay in memory"
         requests = [request for request in web.server.requests() if request.host.partition(":")[0] in mine]
         late = [request.at - cut_at for request in requests if cut_at + HOLD_MS + IN_FLIGHT_MS < request.at < taken]
         assert not late, f"the lease of {HOLD_MS} ms was out, and it fetched on: {late}"

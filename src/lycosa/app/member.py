@@ -15,7 +15,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lycosa.app.memory import tune_memory
+from lycosa.app.memory import collect_session, tune_memory
 from lycosa.app.processes import News, Report
 from lycosa.app.room import Room, is_disk_full
 from lycosa.app.session import Session, open_session
@@ -202,6 +202,7 @@ class Member:
                     self._intent = self._lease.wanted or frozenset()
                 if self._intent:
                     self._hold(self._intent)
+                    collect_session()
                 else:
                     self._ended.wait(_LOOK_S)
         except Exception as error:  # noqa: BLE001 - whatever it is, the driver gets to know and decides
