@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 from lycosa.app.session import Session
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import WorkError
+from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl import inbox
 from lycosa.crawl.inbox import submission
 from lycosa.crawl.worker import Limits
+from lycosa.frontier.reserve import Reserve
 from lycosa.store.claim import Claim
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
 from tests.crawl.sessions import collection, work
@@ -59,6 +62,27 @@ def test_while_it_runs(serve: ServeWeb, tmp_path: Path) -> None:
     crawled = work(tmp_path / "w", [(collection("default", delay="600ms"), [web.url()])], tick=tick)
     assert crawled.pages() == ["/", "/a.html", "/alone.html", "/behind.html"]
     assert not sent[0].exists()
+
+
+def test_a_crowd_of_submissions_is_looked_up_at_once(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = [f"/{number}.html" for number in range(12)]
+    web = serve({"/index.html": page(*pages), **{name: page(text=name) for name in pages}})
+    first = run(web.url())
+    mark = web.server.mark()
+    for number, name in enumerate(pages):
+        send(first.root, str(number), web.url(name))
+    looks: list[int] = []
+    stored = Reserve.stored
+
+    def counted(reserve: Reserve, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
+        looks.append(len(identities))
+        return stored(reserve, identities)
+
+    monkeypatch.setattr(Reserve, "stored", counted)
+    run()
+    assert sorted(web.asked(mark)) == sorted(pages)
+    assert looks.count(12) == 1
+    assert 1 not in looks
 
 
 def test_what_was_visited_since_is_not_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
