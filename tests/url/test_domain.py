@@ -93,3 +93,10 @@ def test_hosts_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         assert domains.registrable(f"www.h{number}.co.uk") == f"h{number}.co.uk"
         assert len(domains._known) <= 10
+
+
+def test_the_same_list_is_read_once() -> None:
+    again = Domains("".join(list(LIST)))
+    assert again.registrable("a.b.co.uk") == "b.co.uk"
+    assert OURS.registrable("c.b.co.uk") == "b.co.uk"
+    assert again._rules is OURS._rules

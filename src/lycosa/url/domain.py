@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import publicsuffixlist
@@ -17,10 +17,16 @@ def bundled_suffix_list() -> str:
     return Path(publicsuffixlist.PSLFILE).read_text(encoding="utf-8")
 
 
+@lru_cache(maxsize=2)
+def _read(suffix_list_text: str) -> publicsuffixlist.PublicSuffixList:
+    """The server opens its workspace for each change."""
+    return publicsuffixlist.PublicSuffixList(suffix_list_text)
+
+
 class Domains:
     """The rules of one public suffix list (https://publicsuffix.org/list/, private section included).
 
-    Reading the rules takes 30 ms and is put off until the first question, so that opening a workspace stays quick.
+    Reading the rules takes 30 ms: it is put off until the first question, so that opening a workspace stays quick, and done once a process.
     """
 
     def __init__(self, suffix_list_text: str) -> None:
@@ -29,7 +35,7 @@ class Domains:
 
     @cached_property
     def _rules(self) -> publicsuffixlist.PublicSuffixList:
-        return publicsuffixlist.PublicSuffixList(self._text)
+        return _read(self._text)
 
     def registrable(self, host: str) -> str:
         """The registrable domain of a hostname, lower case, without a trailing dot (the DNS name is the same).
