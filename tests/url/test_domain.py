@@ -96,7 +96,6 @@ def test_hosts_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_same_list_is_read_once() -> None:
-    again = Domains("".join(list(LIST)))
-    assert again.registrable("a.b.co.uk") == "b.co.uk"
-    assert OURS.registrable("c.b.co.uk") == "b.co.uk"
-    assert again._rules is OURS._rules
+    one, other = Domains(LIST), Domains("".join(list(LIST)))
+    assert (one.registrable("a.b.co.uk"), other.registrable("c.b.co.uk")) == ("b.co.uk", "b.co.uk")
+    assert one._rules is other._rules
