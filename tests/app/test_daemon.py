@@ -83,6 +83,7 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
             running.until(lambda: set(running.live.get("collections", ())) == {"one", "two"})
             assert running.stop(signal.SIGINT) == 0, running.errors
     assert "restarts)" not in running.errors
+    file.write_text(QUICK + collection("one", home))  # as it is, `check` would name it
     check(workspace)
 
 

@@ -6,7 +6,7 @@ import unicodedata
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lycosa.monitor.find import _any_case, _pages_with
@@ -108,6 +108,8 @@ def test_positions_are_those_of_the_text_in_every_script(page: str, needle: str,
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=6), TEXT, st.sampled_from(FOLDINGS))
+@example(pages=[""], needle="\0", folding=Folding())
+@example(pages=["a", "b"], needle="a\0b", folding=Folding())
 def test_pages_that_are_folded_as_one_are_found_as_each_alone(pages: list[str], needle: str, folding: Folding) -> None:
     needle = as_looked_for(needle)[:3]
     pages = [unicodedata.normalize("NFC", each) for each in [*pages, pages[0] + needle.swapcase()]]

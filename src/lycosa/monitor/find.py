@@ -113,10 +113,13 @@ def _pages_with(folded: Folded, needle: str, starts: Sequence[int]) -> Iterator[
     found = folded.text.find(needle) if needle else -1
     while found >= 0:
         number = bisect_right(starts, folded.place(found)) - 1
-        yield number
-        if number + 1 == len(starts):
+        last = number + 1 == len(starts)
+        following = len(folded.text) + 1 if last else folded.index(starts[number + 1])
+        if found + len(needle) < following:  # a text that holds the sign between pages does not reach over it
+            yield number
+        if last:
             return
-        found = folded.text.find(needle, folded.index(starts[number + 1]))
+        found = folded.text.find(needle, following)
 
 
 def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:

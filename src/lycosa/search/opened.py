@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +71,7 @@ ANY = 0.0
 _META = "meta.json"
 _MOST_TOLD = 256
 _MOST_COUNTED = 50_000  # terms whose pages were counted: some 8 MB
+_MOST_REMOVALS = 20
 
 
 @dataclass(slots=True, frozen=True)
@@ -430,16 +433,28 @@ def _open_one(path: Path) -> tuple[tantivy.Schema, tantivy.Searcher]:
 def _open_together(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searcher]:
     """One index of all segments: links to their files, and one list of them. tantivy maps the files when it opens them."""
     documents: list[dict[str, Any]] = [json.loads((path / _META).read_bytes()) for path in paths]
-    with tempfile.TemporaryDirectory(prefix="lycosa-shards-") as folder:
+    folder = Path(tempfile.mkdtemp(prefix="lycosa-shards-"))
+    try:
         segments = []
         for path, document in zip(paths, documents, strict=True):
             segments += document["segments"]
             for name in os.listdir(path):
                 if "." in name and not name.startswith(".") and name not in (_META, "generation.json"):
-                    os.symlink(path.absolute() / name, Path(folder) / name)
+                    os.symlink(path.absolute() / name, folder / name)
         together: Mapping[str, Any] = documents[0] | {"segments": segments, "opstamp": max(document["opstamp"] for document in documents)}
-        (Path(folder) / _META).write_text(json.dumps(together))
-        return _open_one(Path(folder))
+        (folder / _META).write_text(json.dumps(together))
+        return _open_one(folder)
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """A thread of tantivy looks at what it has opened once more within a second, and makes a lock file there while it does."""
+    for _ in range(_MOST_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.01)
 
 
 def _hit(
