@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import random
+import select
 import threading
 import time
 from collections.abc import Callable
@@ -61,6 +62,8 @@ class Reader:
     def ask(self, path: str, method: str = "GET", body: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
         """Status and body; status 0: no answer."""
         try:
+            if self._connection is not None and _was_closed(self._connection):
+                self.close()
             if self._connection is None:
                 self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=LIMIT_S)
             page = {"accept": "text/html"} if path.startswith(_PAGE + "?") else {}
@@ -75,6 +78,11 @@ class Reader:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _was_closed(connection: http.client.HTTPConnection) -> bool:
+    """Whether the server has left a connection that rested, as it may: every client looks, or asks anew."""
+    return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
 class Readers:
