@@ -43,6 +43,9 @@ machine may notice one."""
 ADOPTED_MS = 120_000
 """How long after a page was fetched what it links to is known to whoever holds the other host."""
 
+EARLY_MS = 2_000
+"""How much later than it was sent a busy web may have read the earlier of two requests: the robot counts from when it asked."""
+
 _SHOWN = (Kind.PAGE, Kind.TRANSLATION, Kind.DUPLICATE, Kind.NEAR_DUPLICATE)
 
 AFTER_MS = 2_000
@@ -340,7 +343,7 @@ def asked_early(
                 well = before.status in (200, 304) and before not in unseen
                 well = well and not any(start <= before.arrived_at_ms <= end for start, end in failed.get(url, ()))
                 told = any(before.arrived_at_ms <= at <= after.arrived_at_ms for at in lists[before.host])
-                if well and not told and apart < max_age_ms - CLOCKS_MS:
+                if well and not told and apart < max_age_ms - EARLY_MS:
                     found.append((url, apart))
     return found
 
