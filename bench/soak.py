@@ -42,6 +42,7 @@ ROLES = ("worker", "worker", "worker", DAEMON, "pages", "coordinator", "index")
 
 _SETTLE_S, _START_S, _STOP_S = 0.5, 120.0, 60.0
 _LOOK_S = 0.2
+_LEFT_HOLDS = 6
 _KNOWN_EVERY_S = 600.0
 
 
@@ -109,6 +110,8 @@ class Killer:
         if (code := self._daemon.ended()) is not None:
             self._down(DAEMON, time.time_ns() // 1_000_000, f"ended by itself with {code}")
         if time.monotonic() >= self._next:
+            if time.monotonic() - self._begun > self._plan.seconds - _LEFT_HOLDS * self._plan.hold_s:
+                return  # what a worker leaves is to be taken up before the end
             self._kill()
             self._next = time.monotonic() + self._pause()
 
