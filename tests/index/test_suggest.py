@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lycosa.core.clock import ManualClock
@@ -267,6 +267,7 @@ SIGNS = "aBß1é_-… \u0301ж한हिन事ガไทยກ𠀀😀"
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(SIGNS, max_size=30), max_size=12))
+@example(["1  1", "a\tb", "a \x1cb\n", " a b "])
 def test_in_columns_as_one_by_one(given_texts: list[str]) -> None:
     assert folded_all(given_texts) == [folded(text).strip() for text in given_texts]
     rows = _with_folded(pl.DataFrame({"text": given_texts}, schema={"text": pl.String}))

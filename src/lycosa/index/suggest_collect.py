@@ -46,6 +46,7 @@ _PHRASE_KEY = ("language", "text", "kind")
 _WORD_SCHEMA = pl.Schema({"language": pl.String, "text": pl.String, "pages": pl.Int64})
 _ROWS = 500
 _NO_WORD = "".join(chr(code) for code in range(0x80) if not chr(code).isalnum() and chr(code) != "_")
+_UNEVEN = r"  |[\t-\r\x1c-\x1f]"  # white space that is not one space
 
 
 def copies_of(frames: Iterator[pl.DataFrame], share: int) -> dict[tuple[str, int], int]:
@@ -218,8 +219,8 @@ def _cut(text: str, language: str) -> list[str]:
 
 def _with_folded(rows: pl.DataFrame) -> pl.DataFrame:
     """With the form of `text` by which it is compared, `folded`; without rows that have none, or a very long one."""
-    ascii = rows.filter(_is_ascii("text"))
-    other = rows.filter(~_is_ascii("text"))
+    is_plain = _is_ascii("text") & ~pl.col("text").str.contains(_UNEVEN)
+    ascii, other = rows.filter(is_plain), rows.filter(~is_plain)
     plain = pl.col("text").str.to_lowercase().str.strip_chars_start(_NO_WORD).str.strip_chars(" ")
     made = pl.concat([
         ascii.with_columns(folded=plain), other.with_columns(folded=pl.Series(folded_all(other["text"].to_list()), dtype=pl.String))
