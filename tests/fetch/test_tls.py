@@ -19,6 +19,7 @@ from lycosa.fetch.decode import decode_body, parse_head
 from lycosa.fetch.guard import AddressGuard
 from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, run, short_limits
 from tests.servers.certificates import Certificate, make_certificate
+from tests.servers.http2 import has_request
 from tests.servers.nginx import Server, free_port, nginx
 
 ADDRESS = "127.0.9.60"
@@ -121,16 +122,6 @@ SETTINGS = _frame(4, 0, 0, b"")
 HEADERS_200 = _frame(1, 4, 1, b"\x88")  # HPACK: the static table's ":status: 200"
 
 
-def _has_request(data: bytes) -> bool:
-    """Whether, after the preface (24 bytes), a HEADERS frame has begun."""
-    position = 24
-    while position + 9 <= len(data):
-        if data[position + 3] == 1:
-            return True
-        position += 9 + int.from_bytes(data[position : position + 3], "big")
-    return False
-
-
 @contextmanager
 def _breaks_http2(tls: Tls, answer: bytes) -> Iterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -147,7 +138,7 @@ def _breaks_http2(tls: Tls, answer: bytes) -> Iterator[int]:
                 connection.settimeout(5)
                 try:
                     data = b""
-                    while not _has_request(data):
+                    while not has_request(data):
                         data += connection.recv(65_536)
                     connection.sendall(answer)
                     while connection.recv(65_536):

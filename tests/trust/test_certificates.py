@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from lycosa.core.records import Exchange
 from tests.fetch.fetching import fetch, open_fetcher
+from tests.servers.http2 import has_request
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -275,7 +276,7 @@ def test_each_end_of_an_http2_connection_has_its_outcome(folder: Path, trusted: 
     def talk(plain: socket.socket) -> None:
         with context.wrap_socket(plain, server_side=True) as connection:
             heard = b""
-            while not asked(heard):
+            while not has_request(heard):
                 piece = connection.recv(65_536)
                 if not piece:
                     return
@@ -293,13 +294,3 @@ def test_each_end_of_an_http2_connection_has_its_outcome(folder: Path, trusted: 
     if body:
         assert exchange.body == body
     assert len(requests) == 1  # asked again is asked without a pause
-
-
-def asked(heard: bytes) -> bool:
-    """Whether the preface (24 bytes) and a HEADERS frame have come."""
-    place = 24
-    while place + 9 <= len(heard):
-        if heard[place + 3] == 1:
-            return True
-        place += 9 + int.from_bytes(heard[place : place + 3], "big")
-    return False
