@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import errno
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +19,7 @@ from lycosa.store.rows import found_row, host_record, host_row, match_row, page_
 from lycosa.store.schema import PAGES, SORT, TABLES, VISITS
 from lycosa.store.tables import PASSING_GROUP_BYTES, Buffers, LinksBuffer, TableBuffer, polars_schema, write_table
 
+ROOT = Path(__file__).parents[2]
 _texts = st.text(max_size=8)
 _u64 = st.integers(0, 2**64 - 1)
 _times = st.integers(0, 2**42)
@@ -209,3 +214,42 @@ def test_write_table_takes_any_order(tmp_path: Path) -> None:
     frame = packed("urls", [url_row(UrlRow(UrlId(f"http://{n}/", "", n, n, 1), "c", 0)) for n in (3, 1, 2)])
     write_table(frame, str(tmp_path / "x"), TABLES["urls"])
     assert pl.read_parquet(tmp_path / "x")["url"].to_list() == ["http://1/", "http://2/", "http://3/"]
+
+
+_LIMITED = """
+import os, resource, sys
+import ast
+import errno
+import subprocess
+import sys
+from pathlib import Path
+import polars as pl
+from lycosa.store.files import write_rows
+from lycosa.store.schema import VISITS
+from lycosa.store.tables import polars_schema, write_table
+
+rows = pl.DataFrame(schema=polars_schema(VISITS)).clear(3).with_columns(pl.lit("http://a.example/").alias("url"))
+rows = pl.concat([rows, rows])
+path = sys.argv[1]
+WRITERS = (lambda: write_table(rows, path, VISITS), lambda: write_rows(path, iter([rows]), VISITS, passing=False))
+for write in WRITERS:
+    write()
+    size, seen = os.path.getsize(path), {}
+    for limit in range(0, size, 7):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        try:
+            write()
+            seen["written"] = limit
+        except OSError as error:
+            seen[error.errno, error.filename] = limit
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(size, seen)
+"""
+
+
+def test_a_file_that_the_system_refuses_is_an_error_of_the_system_wherever_it_is_cut(tmp_path: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", _LIMITED, str(tmp_path / "a")], capture_output=True, text=True, check=True, cwd=ROOT)
+    lines = run.stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert list(ast.literal_eval(line.split(" ", 1)[1])) == [(errno.EFBIG, str(tmp_path / "a"))]

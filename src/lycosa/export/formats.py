@@ -13,6 +13,7 @@ import polars as pl
 from lycosa.core.version import VERSION
 from lycosa.export import xml
 from lycosa.export.documents import Documents
+from lycosa.store.tables import writing
 
 DEFAULT_FILE_BYTES = 64 * 10**6
 
@@ -64,10 +65,11 @@ def _to_parquet(path: Path) -> None:
     aside = path.with_name(f"{path.name}.table")
     time = pl.Datetime("ms", "UTC")
     rows = pl.scan_ndjson(path, schema=_LINES)
-    rows.with_columns(
-        pl.col("day").str.to_date(),
-        *(pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time) for name in _TIMES),
-    ).sink_parquet(aside, compression="zstd", compression_level=3, row_group_size=_GROUP_ROWS, maintain_order=True)
+    with writing(aside):
+        rows.with_columns(
+            pl.col("day").str.to_date(),
+            *(pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time) for name in _TIMES),
+        ).sink_parquet(aside, compression="zstd", compression_level=3, row_group_size=_GROUP_ROWS, maintain_order=True)
     os.replace(aside, path)
 
 

@@ -23,6 +23,7 @@ from lycosa.graph.page_ranks import page_ranks
 from lycosa.graph.taught import teach
 from lycosa.store.building import build_folder, write_list
 from lycosa.store.live import LiveTables
+from lycosa.store.tables import writing
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
 
@@ -66,9 +67,10 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
     before = _newest_pages(workspace)
     number = max(_numbers(workspace), default=0) + 1
     with build_folder(storage, FOLDER) as build:
-        copies.write_parquet(build / DUPLICATES, compression="zstd")
+        with writing(build / DUPLICATES):
+            copies.write_parquet(build / DUPLICATES, compression="zstd")
         pages = page_ranks(tables, copies, before, number, build)
-        pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
+        _write_pages(pages, build)
         changed = pages.filter(pl.col("since") == number).height
         grouped = pages.filter(pl.col("group") != 0)["group"]
         taught = teach(tables, build, analysis, _newest_folder(workspace))
@@ -90,7 +92,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
             if storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
                 break
             pages = pages.with_columns(since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since")))
-            pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)
+            _write_pages(pages, build)
             number += 1  # somebody else ranked at the same time
         for older in _numbers(workspace)[:-_KEPT]:
             storage.remove_tree(f"{FOLDER}/{older:08d}")
@@ -192,3 +194,8 @@ def _newest_folder(workspace: Workspace) -> Path | None:
 
 def _numbers(workspace: Workspace) -> list[int]:
     return sorted(int(name) for name in workspace.storage.names(FOLDER) if _NAME.match(name))
+
+
+def _write_pages(pages: pl.DataFrame, build: Path) -> None:
+    with writing(build / PAGES):
+        pages.write_parquet(build / PAGES, compression="zstd", row_group_size=50_000)

@@ -16,6 +16,7 @@ import polars as pl
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind
 from lycosa.store.live import LiveTables
 from lycosa.store.schema import SORT
+from lycosa.store.tables import writing
 
 Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 Places = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -97,7 +98,8 @@ def gather(tables: LiveTables, pages: Pages, folder: Path) -> Linked:
             file.write(np.stack([pairs["source"].to_numpy(), pairs["page"].to_numpy()], axis=1).tobytes())
             said = found.filter(pl.col("anchor") != "").select("page", "host_key", "anchor").unique()
             if said.height:
-                said.write_parquet(anchors / f"{number:06d}.parquet", compression="zstd")
+                with writing(path := anchors / f"{number:06d}.parquet"):
+                    said.write_parquet(path, compression="zstd")
     return Linked(edges, anchors)
 
 

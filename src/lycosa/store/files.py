@@ -10,7 +10,7 @@ from polars.io.plugins import register_io_source
 from lycosa.store.schema import Table
 from lycosa.store.state import LiveFile
 from lycosa.store.storage import Storage
-from lycosa.store.tables import GROUP_BYTES, GROUP_ROWS, PASSING_GROUP_BYTES, PASSING_LEVEL, group_rows, polars_schema
+from lycosa.store.tables import GROUP_BYTES, GROUP_ROWS, PASSING_GROUP_BYTES, PASSING_LEVEL, group_rows, polars_schema, writing
 
 ENTRY = "entry"
 _LEVEL = 3  # zstd; links: 16 % smaller than level 1 and 19 % slower to write, urls and pages 0 to 15 and 5 %
@@ -64,16 +64,17 @@ def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, *, passi
     rows = register_io_source(source, schema=first.schema, is_pure=False)
     of_group = group_rows(first, table, PASSING_GROUP_BYTES if passing else GROUP_BYTES)
     try:
-        rows.sink_parquet(
-            path,
-            compression="zstd",
-            compression_level=PASSING_LEVEL if passing else _LEVEL,
-            statistics=True,
-            row_group_size=of_group,
-            metadata={GROUP_ROWS: str(of_group)},
-            maintain_order=True,
-        )
-    except pl.exceptions.PolarsError:
+        with writing(path):
+            rows.sink_parquet(
+                path,
+                compression="zstd",
+                compression_level=PASSING_LEVEL if passing else _LEVEL,
+                statistics=True,
+                row_group_size=of_group,
+                metadata={GROUP_ROWS: str(of_group)},
+                maintain_order=True,
+            )
+    except (OSError, pl.exceptions.PolarsError):
         if failure:
             raise failure[0] from None
         raise

@@ -6,9 +6,12 @@ its bytes and little more. Guarded by bench/store.py (CPU a page, peak memory).
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
 
@@ -208,12 +211,53 @@ class Buffers:
 
 
 def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
-    """Write rows of a table to a Parquet file, sorted by `SORT` (stable); not synced."""
+    """Write rows of a table to a Parquet file, sorted by `SORT` (stable); not synced. Raises OSError: the disk does not take it."""
     ordered = frame.sort(SORT, maintain_order=True)
     rows = group_rows(ordered, table, PASSING_GROUP_BYTES)
-    ordered.write_parquet(
-        path, compression="zstd", compression_level=PASSING_LEVEL, statistics=True, row_group_size=rows, metadata={GROUP_ROWS: str(rows)}
-    )
+    with writing(path):
+        ordered.write_parquet(
+            path,
+            compression="zstd",
+            compression_level=PASSING_LEVEL,
+            statistics=True,
+            row_group_size=rows,
+            metadata={GROUP_ROWS: str(rows)},
+        )
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What polars raises when it cannot write the file becomes an OSError that says why.
+
+    It names the system's error, or, where the write of a header failed, only a "transport error": then one more write tells.
+    """
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        if said := _OS_ERROR.search(str(error)):
+            number = int(said[1])
+            raise OSError(number, os.strerror(number), os.fspath(path)) from error
+        if _TRANSPORT in str(error):
+            raise _refusal(path) from error
+        raise
+
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_TRANSPORT = "transport error"
+_PROBE_BYTES = 1 << 16
+
+
+def _refusal(path: str | os.PathLike[str]) -> OSError:
+    number = errno.EIO
+    try:
+        with open(path, "ab", buffering=0) as file:
+            if file.write(bytes(_PROBE_BYTES)) < _PROBE_BYTES:
+                number = errno.ENOSPC
+            else:
+                os.fsync(file.fileno())
+    except OSError as error:
+        number = error.errno or errno.EIO
+    return OSError(number, os.strerror(number), os.fspath(path))
 
 
 def group_rows(frame: pl.DataFrame, table: Table, group_bytes: int = GROUP_BYTES) -> int:
