@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lycosa.search.federation import Federation
-from lycosa.search.many_side import Described, Differs
+from lycosa.search.many_side import Described, Differs, Step
 from lycosa.search.opened import Address, Found, Question
 from lycosa.search.ordering import Ranked
 from lycosa.search.results import Hit, SearchRequest, SearchResults
@@ -30,38 +30,16 @@ class ShardsSide:
     def statistics(self, text: str, question: Question, timeout_s: float) -> tuple[Described, ToldStatistics]:
         raise self._differs()
 
-    def find(
-        self, generation: int, text: str, question: Question, stage: float, limit: int, everywhere: ToldStatistics, timeout_s: float
-    ) -> Found:
+    def find(self, step: Step, limit: int, timeout_s: float) -> Found:
         raise self._differs()
 
-    def weigh(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        addresses: Sequence[Address],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[float]:
+    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
         raise self._differs()
 
-    def facets(
-        self, generation: int, text: str, question: Question, stage: float, names: tuple[str, ...], timeout_s: float
-    ) -> Mapping[str, Mapping[str, int]]:
+    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]:
         raise self._differs()
 
-    def hits(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        found: Sequence[Ranked[Address]],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[Hit]:
+    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
         raise self._differs()
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:

@@ -41,6 +41,18 @@ class Described:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(slots=True, frozen=True)
+class Step:
+    """What a side is asked about: of which of its generations, the question in words and parsed, how much of it a page must match
+    (`stage`), and what all sides together have of its words."""
+
+    generation: int
+    text: str
+    question: Question
+    stage: float
+    everywhere: ToldStatistics = field(default_factory=ToldStatistics)
+
+
 class Side(Protocol):
     """An index that can be asked. Every method raises SideFailed, and takes at most the time that is left of `timeout_s`."""
 
@@ -55,35 +67,13 @@ class Side(Protocol):
 
     def statistics(self, text: str, question: Question, timeout_s: float) -> tuple[Described, ToldStatistics]: ...
 
-    def find(
-        self, generation: int, text: str, question: Question, stage: float, limit: int, everywhere: ToldStatistics, timeout_s: float
-    ) -> Found: ...
+    def find(self, step: Step, limit: int, timeout_s: float) -> Found: ...
 
-    def weigh(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        addresses: Sequence[Address],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[float]: ...
+    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]: ...
 
-    def facets(
-        self, generation: int, text: str, question: Question, stage: float, names: tuple[str, ...], timeout_s: float
-    ) -> Mapping[str, Mapping[str, int]]: ...
+    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]: ...
 
-    def hits(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        found: Sequence[Ranked[Address]],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[Hit]: ...
+    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]: ...
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
         """A key of each page's URL, the same on every side."""
@@ -119,39 +109,17 @@ class LocalSide:
         index = self._newest()
         return (Described(), ToldStatistics()) if index is None else (_described(index), index.told(question))
 
-    def find(
-        self, generation: int, text: str, question: Question, stage: float, limit: int, everywhere: ToldStatistics, timeout_s: float
-    ) -> Found:
-        return self.generation(generation).find(question, stage, limit, everywhere)
+    def find(self, step: Step, limit: int, timeout_s: float) -> Found:
+        return self.generation(step.generation).find(step.question, step.stage, limit, step.everywhere)
 
-    def weigh(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        addresses: Sequence[Address],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[float]:
-        return self.generation(generation).weigh(question, stage, addresses, everywhere)
+    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
+        return self.generation(step.generation).weigh(step.question, step.stage, addresses, step.everywhere)
 
-    def facets(
-        self, generation: int, text: str, question: Question, stage: float, names: tuple[str, ...], timeout_s: float
-    ) -> Mapping[str, Mapping[str, int]]:
-        return self.generation(generation).facets(question, stage, names)
+    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]:
+        return self.generation(step.generation).facets(step.question, step.stage, names)
 
-    def hits(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        found: Sequence[Ranked[Address]],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[Hit]:
-        return self.generation(generation).hits(question, stage, found, everywhere)
+    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
+        return self.generation(step.generation).hits(step.question, step.stage, found, step.everywhere)
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
         return [signed_key(url) for url in self.generation(generation).urls(addresses)]

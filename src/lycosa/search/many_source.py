@@ -16,7 +16,7 @@ from typing import TypeVar
 from lycosa.core.errors import WorkError
 from lycosa.index.shards import by_count
 from lycosa.search.many_ask import Asking, Call
-from lycosa.search.many_side import Described, LocalSide, Side
+from lycosa.search.many_side import Described, LocalSide, Side, Step
 from lycosa.search.opened import Address, Question
 from lycosa.search.ordering import WINDOW, Exactly, Listing, Ranked, listing
 from lycosa.search.query import ParsedQuery
@@ -76,12 +76,10 @@ class ManySource:
     def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
         """See `Source`."""
         told = self._statistics(question)
-        everywhere = together(each for _, each in told.values())
+        step = self._step(question, stage, told)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
-            answers = self._ask(
-                told, lambda side, left, generation: side.find(generation, self._text, question, stage, limit, everywhere, left)
-            )
+            answers = self._ask(told, lambda side, left, generation: side.find(step(generation), limit, left))
             order = sorted(
                 (
                     (-page.score, rank // WINDOW, page.host, side, rank, page)
@@ -94,13 +92,14 @@ class ManySource:
             kept = self._once(ranked, told)
             return sum(found.total for found in answers.values()) - (len(ranked) - len(kept)), kept[:limit]
 
-        exactly = self._exactly(question, stage, told, everywhere) if len(told) > 1 and not question.by_date else None
+        exactly = self._exactly(told, step) if len(told) > 1 and not question.by_date else None
         return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded, exactly=exactly)
 
     def facets(self, question: Question, stage: float, names: tuple[str, ...]) -> dict[str, Counter[str]]:
         """See `Source`. A page that two sides have is counted twice."""
         told = self._statistics(question)
-        answers = self._ask(told, lambda side, left, generation: side.facets(generation, self._text, question, stage, names, left))
+        step = self._step(question, stage, told)
+        answers = self._ask(told, lambda side, left, generation: side.facets(step(generation), names, left))
         found = {name: Counter[str]() for name in names}
         for counts in answers.values():
             for name, values in counts.items():
@@ -110,16 +109,14 @@ class ManySource:
     def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]:
         """See `Source`. Each says which side it is from."""
         told = self._statistics(question)
-        everywhere = together(each for _, each in told.values())
+        step = self._step(question, stage, told)
         by_side: dict[int, list[Ranked[Address]]] = {}
         for page in found:
             number, address = page.place
             by_side.setdefault(number, []).append(Ranked(page.score, address, page.host, page.group, page.copies, page.from_host))
         shown = self._ask(
             {number: told[number] for number in by_side},
-            lambda side, left, generation: side.hits(
-                generation, self._text, question, stage, by_side[self._number(side)], everywhere, left
-            ),
+            lambda side, left, generation: side.hits(step(generation), by_side[self._number(side)], left),
         )
         left = {number: iter(hits) for number, hits in shown.items()}
         return [replace(next(left[page.place[0]]), source=self._sides[page.place[0]].name) for page in found]
@@ -179,24 +176,19 @@ class ManySource:
             kept.append(page)
         return kept
 
-    def _exactly(
-        self, question: Question, stage: float, told: Mapping[int, tuple[int, ToldStatistics]], everywhere: ToldStatistics
-    ) -> Exactly[Place]:
+    def _step(self, question: Question, stage: float, told: Mapping[int, tuple[int, ToldStatistics]]) -> Callable[[int], Step]:
+        """The same step for each side: of its own generation."""
+        everywhere = together(each for _, each in told.values())
+        return lambda generation: Step(generation, self._text, question, stage, everywhere)
+
+    def _exactly(self, told: Mapping[int, tuple[int, ToldStatistics]], step: Callable[[int], Step]) -> Exactly[Place]:
         def exactly(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
             by_side: dict[int, list[Ranked[Place]]] = {}
             for page in block:
                 by_side.setdefault(page.place[0], []).append(page)
             scores = self._ask(
                 {number: told[number] for number in by_side},
-                lambda side, left, generation: side.weigh(
-                    generation,
-                    self._text,
-                    question,
-                    stage,
-                    [page.place[1] for page in by_side[self._number(side)]],
-                    everywhere,
-                    left,
-                ),
+                lambda side, left, generation: side.weigh(step(generation), [page.place[1] for page in by_side[self._number(side)]], left),
             )
             weighed = [
                 Ranked(score, page.place, page.host, page.group, page.copies, page.from_host)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from lycosa.core.config import FetchSettings
 from lycosa.index.schema import analysis_versions
-from lycosa.search.many_side import Described, Differs, SideFailed
+from lycosa.search.many_side import Described, Differs, SideFailed, Step
 from lycosa.search.opened import Address, Found, Question
 from lycosa.search.ordering import Ranked
 from lycosa.search.peers_http import PeerHttp, Rest
@@ -85,15 +85,13 @@ class Peer:
             message = self._http.ask(f"{PATH}/statistics", request, ToldMessage, timeout_s)
         return self._same(message.described), message.statistics.told()
 
-    def find(
-        self, generation: int, text: str, question: Question, stage: float, limit: int, everywhere: ToldStatistics, timeout_s: float
-    ) -> Found:
+    def find(self, step: Step, limit: int, timeout_s: float) -> Found:
         request = FindRequest(
-            question=QuestionMessage.of(text, question),
-            generation=generation,
-            stage=stage,
+            question=QuestionMessage.of(step.text, step.question),
+            generation=step.generation,
+            stage=step.stage,
             limit=limit,
-            everywhere=StatisticsMessage.of(everywhere),
+            everywhere=StatisticsMessage.of(step.everywhere),
         )
         with self._watched():
             found = self._http.ask(f"{PATH}/find", request, FoundMessage, timeout_s).found()
@@ -101,51 +99,36 @@ class Peer:
             raise SideFailed(f"{self.name} found more than it was asked for")
         return found
 
-    def weigh(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        addresses: Sequence[Address],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[float]:
+    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
         request = WeighRequest(
-            question=QuestionMessage.of(text, question),
-            generation=generation,
-            stage=stage,
+            question=QuestionMessage.of(step.text, step.question),
+            generation=step.generation,
+            stage=step.stage,
             places=places_of(addresses),
-            everywhere=StatisticsMessage.of(everywhere),
+            everywhere=StatisticsMessage.of(step.everywhere),
         )
         with self._watched():
             scores = self._http.ask(f"{PATH}/weigh", request, WeighedMessage, timeout_s).scores
             return self._all(scores, len(addresses))
 
-    def facets(
-        self, generation: int, text: str, question: Question, stage: float, names: tuple[str, ...], timeout_s: float
-    ) -> Mapping[str, Mapping[str, int]]:
-        asked = {"question": QuestionMessage.of(text, question), "generation": generation, "stage": stage, "names": list(names)}
+    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]:
+        asked = {
+            "question": QuestionMessage.of(step.text, step.question),
+            "generation": step.generation,
+            "stage": step.stage,
+            "names": list(names),
+        }
         with self._watched():
             message = self._http.ask(f"{PATH}/facets", FacetsRequest.model_validate(asked), FacetsMessage, timeout_s)
         return {name: message.facets[name] for name in names if name in message.facets}
 
-    def hits(
-        self,
-        generation: int,
-        text: str,
-        question: Question,
-        stage: float,
-        found: Sequence[Ranked[Address]],
-        everywhere: ToldStatistics,
-        timeout_s: float,
-    ) -> list[Hit]:
+    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
         request = HitsRequest(
-            question=QuestionMessage.of(text, question),
-            generation=generation,
-            stage=stage,
+            question=QuestionMessage.of(step.text, step.question),
+            generation=step.generation,
+            stage=step.stage,
             pages=[ShownPage.of(page) for page in found],
-            everywhere=StatisticsMessage.of(everywhere),
+            everywhere=StatisticsMessage.of(step.everywhere),
         )
         with self._watched():
             shown = self._all([each.hit() for each in self._http.ask(f"{PATH}/hits", request, HitsMessage, timeout_s).hits], len(found))

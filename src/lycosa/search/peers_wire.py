@@ -214,29 +214,30 @@ class StatisticsRequest(_Message):
     question: QuestionMessage
 
 
-class FindRequest(StatisticsRequest):
-    """Which pages do you find, by scores that are about those of all together?"""
+class StepRequest(StatisticsRequest):
+    """What a later question begins with: of which generation, and how much of the words a page must match."""
 
     generation: Count
     stage: Stage
+
+
+class FindRequest(StepRequest):
+    """Which pages do you find, by scores that are about those of all together?"""
+
     limit: Annotated[int, Field(ge=1, le=MOST_PAGES)]
     everywhere: StatisticsMessage
 
 
-class WeighRequest(StatisticsRequest):
+class WeighRequest(StepRequest):
     """What do these pages count exactly?"""
 
-    generation: Count
-    stage: Stage
     places: Annotated[list[Place], Field(max_length=_MOST_ADDRESSES)]
     everywhere: StatisticsMessage
 
 
-class FacetsRequest(StatisticsRequest):
+class FacetsRequest(StepRequest):
     """How many pages have which value?"""
 
-    generation: Count
-    stage: Stage
     names: Annotated[list[Literal["language", "host", "collection", "type", "date"]], Field(max_length=len(FACETS))]
 
 
@@ -256,11 +257,9 @@ class ShownPage(_Message):
         return Ranked(self.score, self.place, 0, 0, self.copies, self.from_host)
 
 
-class HitsRequest(StatisticsRequest):
+class HitsRequest(StepRequest):
     """Show these pages."""
 
-    generation: Count
-    stage: Stage
     pages: Annotated[list[ShownPage], Field(max_length=MOST_HITS)]
     everywhere: StatisticsMessage
 

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from lycosa.search.many_side import LocalSide, SideFailed
+from lycosa.search.many_side import LocalSide, SideFailed, Step
 from lycosa.search.opened import Address, OpenIndex, Question, holds_words
 from lycosa.search.peers_wire import (
     PATH,
@@ -30,6 +30,7 @@ from lycosa.search.peers_wire import (
     QuestionMessage,
     StatisticsMessage,
     StatisticsRequest,
+    StepRequest,
     ToldMessage,
     UrlsMessage,
     UrlsRequest,
@@ -37,6 +38,7 @@ from lycosa.search.peers_wire import (
     WeighRequest,
 )
 from lycosa.search.replica import GenerationGone
+from lycosa.search.statistics import ToldStatistics
 from lycosa.serve.api import ERRORS
 
 MOST_REQUEST_BYTES = 4 * 2**20
@@ -70,17 +72,15 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
     @router.post("/find")
     async def find(request: Request) -> Response:
         def act(asked: FindRequest) -> BaseModel:
-            everywhere = asked.everywhere.told()
-            return FoundMessage.of(side().find(asked.generation, "", _question(asked.question), asked.stage, asked.limit, everywhere, 0))
+            return FoundMessage.of(side().find(_step(asked, asked.everywhere), asked.limit, 0))
 
         return await _carried_out(request, FindRequest, act)
 
     @router.post("/weigh")
     async def weigh(request: Request) -> Response:
         def act(asked: WeighRequest) -> BaseModel:
-            here, question = side(), _question(asked.question)
-            addresses = _addresses(here.generation(asked.generation), asked.places)
-            scores = here.weigh(asked.generation, "", question, asked.stage, addresses, asked.everywhere.told(), 0)
+            here, step = side(), _step(asked, asked.everywhere)
+            scores = here.weigh(step, _addresses(here.generation(asked.generation), asked.places), 0)
             return WeighedMessage(scores=[max(0.0, score) for score in scores])
 
         return await _carried_out(request, WeighRequest, act)
@@ -88,17 +88,16 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
     @router.post("/facets")
     async def facets(request: Request) -> Response:
         def act(asked: FacetsRequest) -> BaseModel:
-            return FacetsMessage.of(side().facets(asked.generation, "", _question(asked.question), asked.stage, tuple(asked.names), 0))
+            return FacetsMessage.of(side().facets(_step(asked), tuple(asked.names), 0))
 
         return await _carried_out(request, FacetsRequest, act)
 
     @router.post("/hits")
     async def hits(request: Request) -> Response:
         def act(asked: HitsRequest) -> BaseModel:
-            here, question = side(), _question(asked.question)
+            here, step = side(), _step(asked, asked.everywhere)
             _addresses(here.generation(asked.generation), [page.place for page in asked.pages])
-            pages = [page.ranked() for page in asked.pages]
-            shown = here.hits(asked.generation, "", question, asked.stage, pages, asked.everywhere.told(), 0)
+            shown = here.hits(step, [page.ranked() for page in asked.pages], 0)
             return HitsMessage(hits=[HitMessage.of(hit) for hit in shown])
 
         return await _carried_out(request, HitsRequest, act)
@@ -137,6 +136,11 @@ def _told(act: Callable[[], _Result]) -> _Result:
         raise HTTPException(503, str(error)) from None
     except ValueError:
         raise HTTPException(422, "This cannot be searched for") from None
+
+
+def _step(asked: StepRequest, everywhere: StatisticsMessage | None = None) -> Step:
+    told = everywhere.told() if everywhere is not None else ToldStatistics()
+    return Step(asked.generation, "", _question(asked.question), asked.stage, told)
 
 
 def _question(message: QuestionMessage) -> Question:
