@@ -10,6 +10,7 @@ from lycosa.core.records import Request
 from tests.crawl.conftest import page
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.fetch.fetching import fetch, open_fetcher, run
+from tests.servers.ftp import lying_ftp
 from tests.trust.island import (
     AAAA,
     CNAME,
@@ -92,7 +93,7 @@ def test_every_lie_has_its_outcome(here: Island) -> None:
     for host, lie in hosts.items():
         here.names.names[host] = LIES[lie][0]
         here.sites[host, "/"] = Answer("the site")
-    with open_fetcher([]) as fetcher:
+    with open_fetcher([], connect_timeout="20s", total_timeout="25s") as fetcher:
         done = run(fetcher, [Request(f"http://{host}/", token=lie) for host, lie in hosts.items()], at_once=len(hosts))
     wrong = []
     for exchange in done:
@@ -111,6 +112,17 @@ def test_a_silent_name_server_holds_nobody_up(here: Island) -> None:
         done = run(fetcher, [*(Request(f"http://silent-{number}.test/") for number in range(20)), Request("http://well.test/")], at_once=30)
     assert done[0].url == "http://well.test/"
     assert {exchange.error for exchange in done[1:]} == {"dns"}
+
+
+def test_nor_one_for_files(here: Island) -> None:
+    """FTP and gopher: their names go the same way."""
+    here.names.names.update({f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)})
+    here.names.names["files.test"] = addresses(PUBLIC[1])
+    with lying_ftp(PUBLIC[1], PUBLIC[1]) as port, open_fetcher([], other_schemes=True) as fetcher:
+        silent = [Request(f"{('ftp', 'gopher')[number % 2]}://silent-{number}.test/") for number in range(20)]
+        done = run(fetcher, [*silent, Request(f"ftp://files.test:{port}/a.txt")], at_once=30)
+    assert (done[0].url, done[0].body, done[0].ip) == (f"ftp://files.test:{port}/a.txt", b"the text", PUBLIC[1])
+    assert {(exchange.error, exchange.status, exchange.protocol) for exchange in done[1:]} == {("dns", 0, "")}
 
 
 @pytest.mark.parametrize("inner", PRIVATE)

@@ -115,11 +115,15 @@ class CurlFetcher:
             curl.setopt(pycurl.HTTPGET, 1)
         transfer.posted = request.form is not None
         self._prepare(transfer)
-        self._running[curl] = transfer
+        self._set_out(transfer)
+
+    def _set_out(self, transfer: Transfer) -> None:
+        """Begin by the look-up of the host's name, or hand the request over to libcurl at once."""
+        self._running[transfer.curl] = transfer
         if self._must_be_looked_up(place := transfer.host_and_port()):
             self._look_up(transfer, place)
         else:
-            self._driver.add(curl)
+            self._driver.add(transfer.curl)
 
     def _must_be_looked_up(self, place: Place) -> bool:
         """Whether the request waits for its host's name; libcurl does so itself where another host stands in."""
@@ -168,8 +172,7 @@ class CurlFetcher:
         transfer.started_ms = monotonic_ms()
         transfer.only_if_modified(request.headers)
         curl.setopt(pycurl.URL, request.url)
-        self._running[curl] = transfer
-        self._driver.add(curl)
+        self._set_out(transfer)
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
         """What has finished, waiting for the first one at most `timeout_ms`. Returns at once when nothing is under way."""
