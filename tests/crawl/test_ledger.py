@@ -1,16 +1,21 @@
-"""What a shorter way to a known URL changes: the row where it is at hand, else the links to be walked again."""
+"""What a shorter way to a known URL changes: the row where it is at hand, else the links to be walked again; what hosts at rest count;
+what was interrupted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.config import Collection, Config
-from lycosa.core.records import UrlRow, UrlState
-from lycosa.crawl.ledger import Job, Ledger
+from lycosa.core.records import UrlRow, UrlState, VisitKind
+from lycosa.crawl.ledger import Job, Ledger, Task
+from lycosa.crawl.resume import load
+from lycosa.store.check import verify
+from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 
@@ -58,3 +63,50 @@ def test_a_visited_url_that_lies_nearer_is_walked_from_again(ledger: Ledger) -> 
     ledger.settle(row, UrlState.VISITED)
     admit(ledger, "http://h/done", 2)
     assert ledger.assignments["default"].fallen == {row.id.url_key: row.id.host_key}
+
+
+def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(ledger: Ledger, tmp_path: Path) -> None:
+    """Before: a URL that was found for a host at rest was missing in a row of the same commit, and `check` took any for a fault."""
+
+    def commit() -> list[str]:
+        ledger.next_batch().commit()
+        ledger.committed()
+        report = verify(workspace)
+        return [finding.what for finding in report.findings if finding.severity == "error"]
+
+    workspace = Workspace.open(str(tmp_path / "workspace"))
+    key = admit(ledger, "http://h/first", 1).id.host_key
+    ledger.reserve._close(key)
+    admit(ledger, "http://h/second", 1)  # its host's row is in the batch
+    assert commit() == []
+    assert known(workspace) == 2
+    admit(ledger, "http://h/third", 1)  # it is not
+    assert commit() == []
+    assert known(workspace) == 2
+    assert ledger.reserve.directory.counts()["waiting"] == 3
+    load(ledger, LiveTables(workspace), workspace.path)  # as after a death
+    host = ledger.reserve.open(key)
+    assert host is not None
+    assert host.row.known == 3
+    ledger.batch.change_host(host.row)
+    assert commit() == []
+    assert known(workspace) == 3
+
+
+def known(workspace: Workspace) -> int:
+    return int(LiveTables(workspace).scan("hosts").filter(pl.col("host") == "h").collect()["known"].item())
+
+
+def test_what_we_interrupted_counts_for_its_host_whatever_it_was(ledger: Ledger) -> None:
+    """Before: a robots.txt that was given back, as when a coordinator dies, left no pause: it was asked for again at once."""
+    row = admit(ledger, "http://h/page", 1)
+    host = ledger.frontier.hosts[row.id.host_key].row
+    host.delay_ms = 20_000  # what it wants between two fetches
+    now = ledger.clock.monotonic_ms()
+    for task in (ledger.robots_task("http://h"), Task(row.id, (row,), "http://h", VisitKind.PAGE)):
+        if task.rows:
+            ledger.frontier.remove(row.collection, row.id.host_key, row.key)
+        ledger.frontier.start(row.id.host_key, now)
+        ledger.give_back(task, now)
+        assert ledger.frontier.ready_at(row.id.host_key) == now + 20_000
+        now += 30_000

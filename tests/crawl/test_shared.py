@@ -6,7 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import polars as pl
@@ -193,6 +193,27 @@ def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_pa
         asked = many.clock.now_ms()
         many.run(lambda: many.clock.now_ms() > asked + 2_000)
         assert all(request.arrived_at_ms <= asked for request in many.logs["a"])  # the claim is to end: it starts nothing at all
+
+
+def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_path: Path) -> None:
+    """The coordinator is dead for a moment, and the lease with it: what was in flight counts as asked."""
+    with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=4_000.0)) as many:
+        lease = Lease(many.clock, 3_000)
+        answers = (Answer(partitions=frozenset(range(PARTITIONS)), number=number) for number in count(1))
+        many.join("a", range(PARTITIONS), lease=lease)
+        for _ in range(4):  # it dies again and again
+            lease.answered(lease.sending(), next(answers))
+            many.run(lambda: not lease.holds)
+            many.turn()
+            many.turn()
+        dropped = {request for request in many.logs["a"] if not request.status and request.path == "/robots.txt"}
+        assert len(dropped) >= 4
+        asked: dict[str, list[Logged]] = defaultdict(list)
+        for request in many.logs["a"]:
+            asked[request.host].append(request)
+        again = [(one, other) for requests in asked.values() for one, other in pairwise(requests) if one in dropped]
+        assert len(again) >= 3
+        assert all(other.arrived_at_ms >= one.answered_at_ms + 1_000 for one, other in again)
 
 
 def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:

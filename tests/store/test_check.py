@@ -308,9 +308,9 @@ def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
     assert any(error.startswith("hosts: keys or partitions that the name does not give: 1") for error in found)
 
 
-@pytest.mark.parametrize("column", ["known", "visited"])
-def test_a_host_that_counts_wrong(crawled: Workspace, column: str) -> None:
-    frame = pl.read_parquet(table_path(crawled, "hosts", 1)).with_columns(pl.col(column) + 1)
+@pytest.mark.parametrize(("column", "by"), [("known", 1), ("visited", 1), ("known", -1), ("visited", -1)])
+def test_a_host_that_counts_wrong(crawled: Workspace, column: str, by: int) -> None:
+    frame = pl.read_parquet(table_path(crawled, "hosts", 1)).with_columns(pl.col(column) + by)
     claim = crawled.claim("w2")
 
     class Wrong:

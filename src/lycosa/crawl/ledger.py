@@ -31,7 +31,7 @@ from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.frontier import Frontier, HostQueue, Order
 from lycosa.frontier.heads import Pending
 from lycosa.frontier.known import KnownUrls
-from lycosa.frontier.politeness import Pace
+from lycosa.frontier.politeness import DOMAIN_CAP_MS, Pace
 from lycosa.frontier.reserve import Reserve
 from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.claim import Claim
@@ -374,11 +374,11 @@ class Ledger:
             self.urgent.append(task)  # its host is held until there is an answer
         else:
             self.in_flight.pop(task.key, None)
-        pause = 0
         for row in task.rows:
             self.frontier.add(row)
-            pause = max(pause, self.assignments[row.collection].pace.delay_ms)
-        self.frontier.finished(task.identity.host_key, now, pause)
+        key = task.identity.host_key
+        pause = self.reserve.usual_pause_ms(self.frontier.hosts[key].row)
+        self.frontier.finished(key, now, pause, domain_pause=min(pause, DOMAIN_CAP_MS))
 
     def used(self, orphan: str) -> None:
         """The next commit names an orphaned WARC whose exchanges have all been absorbed."""
@@ -492,6 +492,9 @@ class Ledger:
         if queue is None:
             if self.reserve.knows(key):
                 self.reserve.note(key)
+                resting = self.batch.host(key)
+                if resting is not None:  # else its row counts this URL when it is written again: a read and a row for each is too much
+                    resting.known += 1
                 return
             if self.reserve.full:  # every place is taken: the host is known, and rests
                 host = self._new_host(row.id)

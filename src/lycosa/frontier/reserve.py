@@ -150,6 +150,10 @@ class Reserve:
         if collection in self.agenda.rules:
             self.agenda.rules[collection] = rules
 
+    def usual_pause_ms(self, row: HostRow) -> int:
+        """How long a host is left alone after a fetch of which nothing is known but that it was made."""
+        return max(self._least_pause_ms, min(row.delay_ms, _LONGEST_PAUSE_MS))
+
     def move(self, row: UrlRow) -> None:
         """When a URL is due has changed: see that it comes at its time, on an active host or on one that rests."""
         if row.id.host_key in self.frontier.hosts:
@@ -437,7 +441,7 @@ class Reserve:
         self.frontier.clocks.take_up(
             row.host_key,
             row.registrable_domain,
-            max(self._least_pause_ms, min(row.delay_ms, _LONGEST_PAUSE_MS)),
+            self.usual_pause_ms(row),
             not_before=row.not_before - max(row.last_visit_at - now_ms, 0),  # a visit to come: the clock was set back since
             now_ms=now_ms,
             monotonic_ms=self._clock.monotonic_ms(),

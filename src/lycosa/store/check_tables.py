@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
+import polars.selectors as cs
 
 from lycosa.core.errors import Exclusion, FetchError, UrlError
 from lycosa.core.records import KINDS_WITHOUT_ROWS, LinkKind, UrlState, VisitKind
@@ -86,19 +87,36 @@ def _states(live: LiveTables) -> Iterator[_Question]:
 
 
 def _host_counts(live: LiveTables) -> Iterator[_Question]:
-    """`hosts.known` and `hosts.visited` count the rows of `urls` in these states, over all collections."""
-    states = (UrlState.KNOWN.value, UrlState.VISITED.value)
+    """`hosts.known` and `hosts.visited` count the rows of `urls` in these states, over all collections.
+
+    What is found for a host at rest does not write its row again: of the known URLs those whose rows are newer may be missing.
+    """
+    known, visited = (pl.col("state") == state.value for state in (UrlState.KNOWN, UrlState.VISITED))
+    written = live.scan("hosts", entry=True).filter(pl.col("host") != "").rename({ENTRY: "written"})
     counted = (
-        live.scan("urls")
+        live.scan("urls", entry=True)
+        .select("host_key", "state", ENTRY)
+        .join(written.select("host_key", "written"), on="host_key")
         .group_by("host_key")
-        .agg(*[(pl.col("state") == state).sum().cast(pl.Int64).alias(f"{state}_urls") for state in states])
+        .agg(
+            most_known=known.sum().cast(pl.Int64),
+            least_known=(known & (pl.col(ENTRY) <= pl.col("written"))).sum().cast(pl.Int64),
+            most_visited=visited.sum().cast(pl.Int64),
+        )
     )
     # A prefix hides some URLs of a host that counts all of them.
     partly = sorted({hostname(f"http://{authority}/") for authority in live.state.exclusions.prefixes})
-    hosts = live.scan("hosts").filter((pl.col("host") != "") & ~pl.col("host").is_in(partly)).join(counted, on="host_key", how="left")
-    for state in states:
-        wrong = hosts.filter(pl.col(state) != pl.col(f"{state}_urls").fill_null(0))
-        yield _Question("hosts", f"hosts that count another number of {state} URLs than there are", wrong, "host")
+    hosts = (
+        written.filter(~pl.col("host").is_in(partly))
+        .join(counted, on="host_key", how="left")
+        .with_columns(cs.matches("^(most|least)_").fill_null(0))
+    )
+    right = {
+        UrlState.KNOWN: pl.col("known").is_between("least_known", "most_known"),
+        UrlState.VISITED: pl.col("visited") == pl.col("most_visited"),
+    }
+    for state, condition in right.items():
+        yield _Question("hosts", f"hosts that count another number of {state.value} URLs than there are", hosts.filter(~condition), "host")
 
 
 def _exchanges(live: LiveTables) -> Iterator[_Question]:

@@ -216,7 +216,7 @@ delay i64 the usual pause after a fetch, back-off and Retry-After left out, in m
 not_before time? not to be asked before
 latency f64 moving mean of the transfer time, in milliseconds
 fails i64 failures in a row
-known i64 URLs in state known
+known i64 URLs in state known when this row was written; of a host at rest more may have been found since
 visited i64 URLs in state visited
 pages i64 pages ever committed
 bytes i64 body bytes ever transferred
