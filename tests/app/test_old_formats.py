@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import struct
 import tarfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,13 @@ import zstandard
 from xxhash import xxh3_128_hexdigest
 
 from lycosa.app.checking import check_workspace
+from lycosa.app.translating import add_dictionary, encode_pages, remove_table
 from lycosa.core.errors import NewerError, WorkspaceError
 from lycosa.graph import generation as graph
 from lycosa.index.indexer import Indexer
+from lycosa.search.across_vectors import FlatIndex, load_encoder
 from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.search.translated import Across
 from lycosa.store.check import verify
 from lycosa.store.entry import sealed
 from lycosa.store.live import LiveTables
@@ -154,3 +159,41 @@ def test_a_later_graph_is_refused(workspace: Workspace) -> None:
     with pytest.raises(WorkspaceError, match=r"format 9.*lycosa rank"):
         graph.newest(workspace)
     assert not check_workspace(workspace.root).ok
+
+
+def test_a_later_dictionary_is_left_out_and_named(workspace: Workspace, tmp_path: Path) -> None:
+    root = workspace.root
+    words = tmp_path / "en-de.tsv"
+    words.write_text("page\tSeite\n", encoding="utf-8")
+    add_dictionary(root, words, name="words")
+    request = SearchRequest("seite", across=Across(source="de"))
+    assert len(Searcher(root).search(request).hits) == 3
+    with closing(sqlite3.connect(Path(root, "translations/words/table.sqlite"))) as database, database:
+        database.execute("UPDATE about SET value = '9' WHERE key = 'format'")
+    answer = Searcher(root).search(request)
+    assert answer.hits == []
+    assert [note for note in answer.notes if "words/table.sqlite is a table of format 9" in note]
+    [finding] = check_workspace(root).findings
+    assert (finding.severity, finding.where) == ("error", "translations/words/table.sqlite")
+    assert "format 9" in finding.what
+    assert "lycosa translate remove words" in finding.remedy
+    remove_table(root, "words")
+    add_dictionary(root, words, name="words")
+    assert len(Searcher(root).search(request).hits) == 3
+    assert check_workspace(root).ok
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [(with_fields(format=9), "format 9, this program knows 1"), (with_fields(more=1), "damaged"), (lambda content: b"[]", "damaged")],
+)
+def test_later_vectors_are_refused(workspace: Workspace, change: Callable[[bytes], bytes], told: str) -> None:
+    encoder = load_encoder("tests.search.encoders:Letters")
+    encode_pages(workspace.root, encoder)
+    rewrite("vectors/*/info.json", change)(Path(workspace.root))
+    with pytest.raises(WorkspaceError, match=f"{told}.*lycosa translate encode"):
+        FlatIndex(workspace.storage, encoder)
+    [finding] = [each for each in check_workspace(workspace.root).findings if each.severity == "error"]
+    assert told in finding.what
+    encode_pages(workspace.root, encoder)
+    assert len(FlatIndex(workspace.storage, encoder).nearest("page", 3)) == 3

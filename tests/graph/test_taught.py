@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lycosa.app.checking import check_workspace
 from lycosa.app.excluding import exclude_and_purge
 from lycosa.core.config import Config
+from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Alternate, Link
+from lycosa.graph import kept
 from lycosa.graph import taught as taught_module
 from lycosa.graph.generation import make_generation, newest
 from lycosa.graph.parallel import find_parallel, place_of
 from lycosa.graph.taught import table_name
+from lycosa.search.across_tables import open_tables
 from lycosa.store.live import LiveTables
-from lycosa.text.translation.table import TranslationTable
+from lycosa.text.translation.table import TableInfo, TranslationTable
 from tests.index.corpus import Corpus, page
 from tests.text.data import sib200_numbered
 
-SENTENCES_A_PAGE = 25
+SENTENCES, SENTENCES_A_PAGE = 300, 25
 
 
 @pytest.mark.parametrize(
@@ -46,13 +53,21 @@ def test_a_path_that_names_another_language_says_nothing(url: str, language: str
     assert place_of(url, language) == (url, False)
 
 
-@pytest.fixture
-def taught(tmp_path: Path) -> Corpus:
-    """The first part of SIB-200 as pages of English, German and Chinese; German by path, Chinese by what pages say."""
-    corpus = Corpus(str(tmp_path / "w"))
-    texts = {language: [text for number, text in sib200_numbered(language) if number % 5] for language in ("en", "de", "zh")}
+@dataclass
+class Ranked:
+    """A workspace that was ranked once, and of which languages a table was learned then."""
+
+    corpus: Corpus
+    learned: list[str]
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory) -> Ranked:
+    """Part of SIB-200 as pages of English, German and Chinese; German by path, Chinese by what pages say."""
+    corpus = Corpus(str(tmp_path_factory.mktemp("taught") / "w"))
+    texts = {language: [text for number, text in sib200_numbered(language) if number % 5][:SENTENCES] for language in ("en", "de", "zh")}
     pages = []
-    for start in range(0, len(texts["en"]), SENTENCES_A_PAGE):
+    for start in range(0, SENTENCES, SENTENCES_A_PAGE):
         chunk = {language: "\n".join(listed[start : start + SENTENCES_A_PAGE]) for language, listed in texts.items()}
         chinese = f"http://other.test/page-{start}"
         pages.append((f"http://a.test/en/{start}.html", page(chunk["en"], language="en", alternates=[Alternate("zh", chinese)])))
@@ -60,18 +75,27 @@ def taught(tmp_path: Path) -> Corpus:
         pages.append((chinese, page(chunk["zh"], language="zh")))
     pages.append(("http://a.test/en/alone.html", page("This page stands alone.", language="en")))
     corpus.commit(pages)
+    with pytest.MonkeyPatch.context() as patch:
+        return Ranked(corpus, _learned(corpus, patch))
+
+
+@pytest.fixture
+def taught(ranked: Ranked, tmp_path: Path) -> Corpus:
+    """A copy of it, to be changed."""
+    shutil.copytree(ranked.corpus.root, tmp_path / "w")
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus._clock = ranked.corpus._clock
     return corpus
 
 
-def test_rank_learns_from_translated_pages(taught: Corpus) -> None:
-    parallel = find_parallel(LiveTables(taught.workspace))
-    expected = len(range(0, 556, SENTENCES_A_PAGE))
+def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
+    parallel = find_parallel(LiveTables(ranked.corpus.workspace))
+    expected = SENTENCES // SENTENCES_A_PAGE
     assert parallel.hub == "en"
     assert dict(parallel.pairs.group_by("language").len().iter_rows()) == {"de": expected, "zh": expected}
-    info = make_generation(taught.workspace)
-    assert info.translations == 2
-    found = newest(taught.workspace)
+    found = newest(ranked.corpus.workspace)
     assert found is not None
+    assert found[0].translations == 2
     german = TranslationTable(found[1] / table_name("en", "de"))
     assert german.info.kind == "crawl"
     assert german.lookup("water", "en", "de")[0].key == "wass"
@@ -125,8 +149,8 @@ def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return anew
 
 
-def test_what_did_not_change_is_not_learned_again(taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _learned(taught, monkeypatch) == ["de", "zh"]
+def test_what_did_not_change_is_not_learned_again(ranked: Ranked, taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ranked.learned == ["de", "zh"]
     first = _tables(taught)
     assert _learned(taught, monkeypatch) == []
     assert _tables(taught) == first
@@ -149,7 +173,6 @@ def test_too_little_is_remembered_too(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("damage", ["table", "lessons", "gone"])
 def test_a_damaged_generation_teaches_nothing(taught: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
-    make_generation(taught.workspace)
     found = newest(taught.workspace)
     assert found is not None
     path = found[1] / ("taught.json" if damage == "lessons" else "translations-en-de.sqlite")
@@ -162,6 +185,22 @@ def test_a_damaged_generation_teaches_nothing(taught: Corpus, monkeypatch: pytes
     assert _learned(taught, monkeypatch) == (["de", "zh"] if damage == "lessons" else ["de"])
     german = TranslationTable(_newest_table(taught, "de"))
     assert german.lookup("water", "en", "de")[0].key == "wass"
+
+
+def test_a_table_of_another_format_is_not_taken_over(taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what a later version learned would stay, and nobody could read it."""
+    with monkeypatch.context() as later:
+        later.setattr(kept, "FORMAT", 9)
+        later.setattr(taught_module, "TableInfo", partial(TableInfo, format=9))
+        make_generation(taught.workspace)
+    with pytest.raises(WorkspaceError, match="format 9, this program knows 1"):
+        TranslationTable(_newest_table(taught, "de"))
+    opened = open_tables(taught.workspace.storage)
+    assert (opened.tables, len(opened.problems)) == ([], 2)
+    found = [each for each in check_workspace(taught.root).findings if each.where.endswith(".sqlite")]
+    assert [(each.severity, each.repair, "format 9" in each.what) for each in found] == [("error", "graph", True)] * 2
+    assert _learned(taught, monkeypatch) == ["de", "zh"]
+    assert len(open_tables(taught.workspace.storage).tables) == 2
 
 
 def _newest_table(corpus: Corpus, language: str) -> Path:

@@ -25,6 +25,7 @@ from lycosa.monitor.watch_orders import FOLDER as WATCHES
 from lycosa.monitor.watch_orders import Order
 from lycosa.search.across_tables import FOLDER as TRANSLATIONS
 from lycosa.search.across_vectors import FOLDER as VECTORS
+from lycosa.search.across_vectors import read_info
 from lycosa.store.building import PREFIX as BUILD_PREFIX
 from lycosa.store.building import list_faults
 from lycosa.store.check import verify
@@ -143,12 +144,12 @@ def _vectors(storage: Storage) -> Iterator[Finding]:
         return
     path = Path(found)
     try:
-        info = json.loads((path / "info.json").read_bytes())
+        info = read_info(path / "info.json")
         rows = np.load(path / "vectors.npy", mmap_mode="r")
         pages = (path / "pages.txt").read_text(encoding="ascii").split("\n")
-        sound = len(rows) == info["pages"] and (len(rows) == len(pages) or not len(rows))
+        sound = len(rows) == info.pages and (len(rows) == len(pages) or not len(rows))
         problem = "" if sound else "its files do not agree on the number of pages"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, WorkspaceError) as error:
         problem = f"it cannot be read: {_first_line(error)}"
     if problem:
         yield Finding(ERROR, f"{VECTORS}/{names[-1]}", problem, "encode the pages again: `lycosa translate encode`")

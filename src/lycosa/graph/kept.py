@@ -22,7 +22,7 @@ from lycosa.graph.parallel import ParallelPages, texts, wanted_keys
 from lycosa.store.live import LiveTables
 from lycosa.text.analyze import Analysis
 from lycosa.text.translation.learner import LEARNER_VERSION
-from lycosa.text.translation.table import analyzers
+from lycosa.text.translation.table import FORMAT, analyzers
 
 TAUGHT = "taught.json"
 _FORMAT = 1
@@ -41,7 +41,7 @@ class Lesson:
 
 
 def sources(tables: LiveTables, parallel: ParallelPages, analysis: Analysis) -> dict[str, str]:
-    """For each language the digest of what it is learned from: pairs, texts, analyzers, learner. Memory: some 100 bytes a page.
+    """For each language the digest of what it is learned from: pairs, texts, analyzers, learner, form of table. Memory: 100 bytes a page.
 
     Raises:
         FileNotFoundError: a table's file went away: refresh the tables and try again.
@@ -51,7 +51,7 @@ def sources(tables: LiveTables, parallel: ParallelPages, analysis: Analysis) -> 
     }
     found = {}
     for (language,), pairs in parallel.pairs.group_by("language"):
-        made_by = (LEARNER_VERSION, parallel.hub, *analyzers(parallel.hub, str(language), analysis))
+        made_by = (FORMAT, LEARNER_VERSION, parallel.hub, *analyzers(parallel.hub, str(language), analysis))
         digest = xxh3_128(json.dumps(made_by).encode())
         for host, url, _, hub_host, hub_url in pairs.sort(pl.all()).iter_rows():
             row = (host, url, hub_host, hub_url, digests.get((host, url), 0), digests.get((hub_host, hub_url), 0))

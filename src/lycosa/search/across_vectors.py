@@ -4,7 +4,7 @@ Lycosa ships none. What is named in the configuration (`index.encoder = "module:
 without arguments that gives one. `lycosa translate encode` makes a flat index of all pages, and a search across languages joins what
 is nearest there with what its words find, by reciprocal rank fusion.
 
-    vectors/00000003/info.json     the encoder's name, the number of dimensions, how many pages
+    vectors/00000003/info.json     the format, the encoder's name, the number of dimensions, how many pages
                      pages.txt     the ids of the pages (`index.schema.url_id`), a line each
                      vectors.npy   float32[pages, dimensions], each of length 1
 """
@@ -15,7 +15,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ INFO, PAGES, VECTORS = "info.json", "pages.txt", "vectors.npy"
 QUERY, PASSAGE = "query", "passage"
 BATCH = 64
 MOST_CHARACTERS = 2_000  # of a page that an encoder is given: its title, then its text
+FORMAT = 1
 _NAME = re.compile(r"^\d{8}$")
 
 
@@ -74,6 +75,7 @@ class VectorsInfo:
     encoder: str
     dimensions: int
     pages: int
+    format: int = FORMAT
 
 
 def write_vectors(storage: Storage, encoder: Encoder, pages: Iterable[tuple[str, str]]) -> VectorsInfo:
@@ -93,7 +95,7 @@ def write_vectors(storage: Storage, encoder: Encoder, pages: Iterable[tuple[str,
     with build_folder(storage, FOLDER) as build:
         np.save(build / VECTORS, vectors)
         (build / PAGES).write_text("\n".join(ids), encoding="ascii")
-        (build / INFO).write_text(json.dumps({"encoder": info.encoder, "dimensions": info.dimensions, "pages": info.pages}))
+        (build / INFO).write_text(json.dumps(asdict(info)))
         number = max(_numbers(storage), default=0) + 1
         while not storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
             number += 1
@@ -109,13 +111,13 @@ class FlatIndex:
     def __init__(self, storage: Storage, encoder: Encoder) -> None:
         """
         Raises:
-            WorkspaceError: nothing was encoded yet, or by another encoder.
+            WorkspaceError: nothing was encoded yet, or by another encoder, or in a form that this program does not know.
         """
         found = [path for number in _numbers(storage) if (path := storage.local_folder(f"{FOLDER}/{number:08d}")) is not None]
         if not found:
             raise WorkspaceError("no page was encoded yet: run `lycosa translate encode`")
         folder = Path(found[-1])
-        info = VectorsInfo(**json.loads((folder / INFO).read_bytes()))
+        info = read_info(folder / INFO)
         if info.encoder != encoder.name:
             raise WorkspaceError(f"pages were encoded by {info.encoder}, not by {encoder.name}: run `lycosa translate encode`")
         self._encoder = encoder
@@ -129,6 +131,17 @@ class FlatIndex:
         likeness = self._vectors @ _unit(self._encoder, [text], QUERY)[0]
         first = np.argsort(-likeness, kind="stable")[:count]
         return [self._ids[place] for place in first.tolist()]
+
+
+def read_info(path: Path) -> VectorsInfo:
+    """Raises WorkspaceError: it is damaged, or of a format that this program does not know."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document.get("format", FORMAT) != FORMAT:
+            raise WorkspaceError(f"{path} is of format {document['format']!r}, this program knows {FORMAT}: run `lycosa translate encode`")
+        return VectorsInfo(**document)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise WorkspaceError(f"{path} is damaged: {error}; run `lycosa translate encode`") from None
 
 
 def _unit(encoder: Encoder, texts: Sequence[str], kind: str) -> NDArray[Any]:

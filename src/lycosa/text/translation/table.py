@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -116,14 +116,14 @@ class TranslationTable:
         self._path = path
         self._asking = threading.Lock()
         self._remembered: OrderedDict[tuple[bool, str], list[Translation]] = OrderedDict()
-        try:
-            self._database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
-            values = {key: json.loads(value) for key, value in self._database.execute("SELECT key, value FROM about")}
-            if values["format"] != FORMAT:
-                raise WorkspaceError(f"{path} is a table of format {values['format']!r}, this program knows {FORMAT}: make it anew")
-            self.info = TableInfo(**values | {"analyzers": tuple(values["analyzers"])})
-        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
-            raise WorkspaceError(f"{path} is no table of translations, or damaged: {error}; make it anew") from None
+        with ExitStack() as unless_open:
+            try:
+                self._database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+                unless_open.callback(self._database.close)
+                self.info = _read_info(self._database, path)
+            except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
+                raise WorkspaceError(f"{path} is no table of translations, or damaged: {error}; make it anew") from None
+            unless_open.pop_all()
 
     def close(self) -> None:
         self._database.close()
@@ -173,6 +173,13 @@ class TranslationTable:
             return self._database.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise WorkspaceError(f"{self._path} is damaged: {error}; make it anew") from None
+
+
+def _read_info(database: sqlite3.Connection, path: Path) -> TableInfo:
+    values = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM about")}
+    if values["format"] != FORMAT:
+        raise WorkspaceError(f"{path} is a table of format {values['format']!r}, this program knows {FORMAT}: make it anew")
+    return TableInfo(**values | {"analyzers": tuple(values["analyzers"])})
 
 
 def _range(word: str) -> tuple[str, str]:
