@@ -32,11 +32,11 @@ class Chunks:
     """Stretches of bytes, compressed one by one; where each begins, and the last one ends."""
 
     def __init__(self, blob: memoryview, starts: memoryview) -> None:
-        self._blob, self._starts = blob, starts
-        self.read = functools.lru_cache(KEPT_CHUNKS)(self._read)
+        def read(number: int) -> bytes:
+            return decompressor().decompress(blob[starts[number] : starts[number + 1]])
 
-    def _read(self, number: int) -> bytes:
-        return decompressor().decompress(self._blob[self._starts[number] : self._starts[number + 1]])
+        # Not a method: the memory would hold the object that holds it, megabytes until the collector comes by.
+        self.read = functools.lru_cache(KEPT_CHUNKS)(read)
 
 
 class Texts:

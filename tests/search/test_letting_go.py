@@ -1,0 +1,58 @@
+"""What a reader gives up it gives up at once: a server that publishes every ten seconds would else hold many indexes."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.config import IndexSettings
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.search.suggest import SuggestRequest
+from tests.index.corpus import Corpus, page
+
+SMALL = IndexSettings.model_validate({"heap": "15MiB"})
+_MAPPED = re.compile(r"/index/(\d{8})/(\S+)")
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Without the collector of cycles: it comes by when a server has made very many objects, and that may be an hour."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def mapped(root: str) -> dict[int, set[str]]:
+    """The files of each generation that this process has mapped, by the kernel's word."""
+    found: dict[int, set[str]] = {}
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if root in line and (match := _MAPPED.search(line)):
+            found.setdefault(int(match[1]), set()).add(match[2])
+    return found
+
+
+def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected: None) -> None:
+    corpus = Corpus(str(tmp_path / "workspace"))
+    with Indexer(corpus.root, SMALL) as indexer:
+        searcher = None
+        for number in range(3):
+            corpus.commit([(f"http://alpha.test/{number}", page(f"A garden in spring, the {number}th.", title="Garden", language="en"))])
+            indexer.update()
+            searcher = searcher or Searcher(corpus.root)
+            searcher.reload()
+            assert searcher.search(SearchRequest("garden")).total == number + 1
+            searcher.search(SearchRequest("gardem spring"))
+            assert searcher.suggest(SuggestRequest("gar"))
+        assert searcher is not None
+        assert any(name.startswith("suggestions") for name in mapped(corpus.root)[searcher.generation])
+        deadline = time.monotonic() + 60
+        while set(mapped(corpus.root)) != {searcher.generation} and time.monotonic() < deadline:
+            time.sleep(0.05)  # a thread of tantivy looks once more, within a second, at what it has opened
+        assert set(mapped(corpus.root)) == {searcher.generation}
