@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
-import pytest
 
 from lycosa.app.daemon import live_status
 from tests.app.daemons import LIMIT_S, QUICK, RUN, collection, daemon, rows, site
+from tests.servers.disks import fill, small_disk
 
 DEADLY = Path(__file__).with_name("deadly_daemon.py")
 
@@ -176,26 +173,6 @@ def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
     last = running.errors.splitlines()[-1]
     assert "died 2 times in 10m, more than run.restarts (1) allows" in last
     assert f"while it read http://127.0.6.6:{server.port}/deadly.html" in last
-
-
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A disk that can be filled."""
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("mounting a tmpfs takes a privilege that this user lacks")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(ballast: Path, leave: int) -> None:
-    """Fill the disk but for so many bytes, while others write to it too."""
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while shutil.disk_usage(ballast.parent).free > leave:
-            file.write(bytes(1 << 16))
 
 
 def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from types import FrameType
 
 from lycosa.app.memory import give_back, tune_memory
 from lycosa.app.processes import News
-from lycosa.app.room import is_disk_full
 from lycosa.core.config import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
+from lycosa.core.refused import is_disk_full
 from lycosa.core.stopping import StopFlag
 from lycosa.index.indexer import Indexer
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from lycosa.app.memory import collect_session, tune_memory
 from lycosa.app.processes import News, Report
-from lycosa.app.room import Room, is_disk_full
+from lycosa.app.room import Room
 from lycosa.app.session import Session, open_session
 from lycosa.app.vitals import Rate, Rest, Vitals, continued, cpu_s, figures
 from lycosa.app.walking_shared import WalkOrder, take_part
@@ -26,6 +26,7 @@ from lycosa.app.worker_process import MarkingReader, PageMark
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
 from lycosa.core.errors import ClaimLost, LycosaError, UsageError
+from lycosa.core.refused import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.engine import Remote, Unreachable
 from lycosa.crawl.later import left_for_later

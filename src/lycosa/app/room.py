@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 
 from lycosa.core.units import format_size
@@ -35,14 +34,3 @@ class Room:
             f"paused: the disk of {self._root} has {format_size(self._free)} free, run.disk_reserve is {format_size(self._reserve)}; "
             "nothing is lost: free some space, and it goes on by itself"
         )
-
-
-def is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or what led to it, says that the disk (or a quota) takes no more."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
-        if f"(os error {errno.ENOSPC})" in str(error):  # as libraries written in Rust say it
-            return True
-        error = error.__cause__ or error.__context__
-    return False

@@ -14,7 +14,7 @@ from types import FrameType
 from lycosa.app.live import write_live
 from lycosa.app.memory import tune_memory
 from lycosa.app.processes import News
-from lycosa.app.room import Room, is_disk_full
+from lycosa.app.room import Room
 from lycosa.app.session import Session, open_session
 from lycosa.app.uptime_session import Uptime
 from lycosa.app.vitals import Rate, Rest, Vitals, cpu_s, figures
@@ -22,6 +22,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Config
 from lycosa.core.errors import ClaimLost, LycosaError, UsageError
 from lycosa.core.records import Exchange
+from lycosa.core.refused import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.ledger import Job
 from lycosa.crawl.understand import Reader, ReadsDocuments, Understood

@@ -152,6 +152,13 @@ def main() -> None:
         # The reader of our output went away (`lycosa search … | head`): that is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        from lycosa.core.refused import refusal
+
+        if not (said := refusal(error)):
+            raise
+        print(f"lycosa: {said}", file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from lycosa.index import generation as generations
 from lycosa.index import suggest_file
 from lycosa.index.builder import index_files
 from lycosa.index.generation import INFO, Generation, GenerationInfo
-from lycosa.index.schema import ID, analysis_versions, register, schema, url_id
+from lycosa.index.schema import ID, analysis_versions, schema, url_id
+from lycosa.index.searchers import open_searcher
 from lycosa.index.shards import LAYOUT, Shard, current, newest_of_all
 from lycosa.index.texts import LENGTH, TextFile, decompressor, files, text_key
 from lycosa.store.building import list_faults
@@ -182,8 +183,7 @@ def _compare(workspace: Workspace, tables: LiveTables, shard: Shard, part: Gener
     removed = tables.scan("urls").filter(inside & (pl.col("operation") == "") & pl.col("state").is_in(_REMOVED)).select(*key)
     live = tables.scan("pages").filter(inside & pl.col("may_index")).join(removed, on=key, how="anti")
     pages = live.select("url_key", "url").unique("url_key").sort("url_key").collect()
-    index = register(tantivy.Index(schema(), path=str(part.path)))
-    searcher = index.searcher()
+    _, searcher = open_searcher([part.path])
     if searcher.num_docs != info.documents:
         yield _fault(where, f"it holds {searcher.num_docs:,} documents, {INFO} says {info.documents:,}")
     if searcher.num_docs > pages.height:

@@ -66,7 +66,7 @@ class LocalStorage:
         folder = os.path.dirname(target)
         aside = os.path.join(folder, f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
         try:
-            _write(aside, content, mode, sync=True)
+            _write(aside, target, content, mode, sync=True)
             try:
                 os.link(aside, target)
             except FileExistsError:
@@ -81,7 +81,7 @@ class LocalStorage:
         target = self.path(relative)
         aside = os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
         try:
-            _write(aside, content, mode, sync=sync)
+            _write(aside, target, content, mode, sync=sync)
             os.replace(aside, target)
         finally:
             Path(aside).unlink(missing_ok=True)
@@ -313,11 +313,16 @@ def _chunks(path: str) -> Iterator[bytes]:
             yield chunk
 
 
-def _write(path: str, content: bytes, mode: int, *, sync: bool) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with open(descriptor, "wb", buffering=0) as file:
-        view = memoryview(content)
-        while view:
-            view = view[file.write(view) :]
-        if sync:
-            os.fsync(file.fileno())
+def _write(path: str, named: str, content: bytes, mode: int, *, sync: bool) -> None:
+    """Raises OSError, which says the name that the file would have had."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with open(descriptor, "wb", buffering=0) as file:
+            view = memoryview(content)
+            while view:
+                view = view[file.write(view) :]
+            if sync:
+                os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = named
+        raise
