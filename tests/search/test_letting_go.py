@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.config import IndexSettings
+from lycosa.index import suggest
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest
 from lycosa.search.suggest import SuggestRequest
@@ -56,3 +57,27 @@ def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected:
         while set(mapped(corpus.root)) != {searcher.generation} and time.monotonic() < deadline:
             time.sleep(0.05)  # a thread of tantivy looks once more, within a second, at what it has opened
         assert set(mapped(corpus.root)) == {searcher.generation}
+
+
+def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suggest, "FRESH_PAGES", 0)
+    monkeypatch.setattr(suggest, "REST_MS_A_PAGE", 3_600_000)
+    corpus = Corpus(str(tmp_path / "workspace"))
+    corpus.commit([("http://alpha.test/", page("A garden in spring.", title="Garden", language="en"))])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+        searcher = Searcher(corpus.root)
+        before = searcher.index
+        corpus.commit([("http://alpha.test/house", page("A house by the river.", title="House", language="en"))])
+        indexer.update()
+        assert searcher.reload()
+        after = searcher.index
+        assert before is not None
+        assert after is not None
+        assert after is not before
+        assert after.suggest_files[0] is before.suggest_files[0]
+        monkeypatch.setattr(suggest, "REST_MS_A_PAGE", 0)
+        corpus.commit([("http://alpha.test/sea", page("A ship at sea.", title="Ship", language="en"))])
+        indexer.update()
+        assert searcher.reload()
+        assert [found.text for found in searcher.suggest(SuggestRequest("shi"))] == ["Ship"]

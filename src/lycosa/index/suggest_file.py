@@ -105,13 +105,14 @@ def find(generation: Path) -> Path | None:
 
 
 class SuggestFile:
-    """An open file. Shared by threads.
+    """An open file. Shared by threads. Two of the same `name` hold the same.
 
     Raises:
         WorkspaceError: it is damaged, or of another format.
     """
 
     def __init__(self, path: Path) -> None:
+        self.name = path.name
         try:
             with path.open("rb") as file:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

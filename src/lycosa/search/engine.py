@@ -98,7 +98,7 @@ class Searcher:
         missing = {number: _wrong(part) for number, part in enumerate(found) if not isinstance(part, Generation)}
         if not whole:
             raise next(part for part in found if isinstance(part, WorkspaceError))
-        opened, refused = _open(whole, len(found))
+        opened, refused = _open(whole, len(found), self.index)
         self._opened = _Opened(opened, seen, missing | refused)
         return True
 
@@ -150,10 +150,10 @@ def _wrong(part: Generation | WorkspaceError | None) -> str:
     return str(part) if isinstance(part, WorkspaceError) else Said("shard_not_built", "it is not built yet")
 
 
-def _open(generations: Sequence[Generation], count: int) -> tuple[OpenIndex, dict[int, str]]:
+def _open(generations: Sequence[Generation], count: int, before: OpenIndex | None) -> tuple[OpenIndex, dict[int, str]]:
     """The shards as one index. Those that cannot be opened, or have other fields than most, are told with the reason."""
     if count == 1:
-        return OpenIndex(generations), {}
+        return OpenIndex(generations, before=before), {}
     refused: dict[int, str] = {}
     by_schema: dict[str, list[Generation]] = {}
     for generation in generations:
@@ -171,12 +171,12 @@ def _open(generations: Sequence[Generation], count: int) -> tuple[OpenIndex, dic
                 for generation in group
             }
     try:
-        return OpenIndex(most, count), refused
+        return OpenIndex(most, count, before), refused
     except WorkspaceError as error:
         sound, damaged = _try_each(most)
         if not sound or not damaged:
             raise error
-        return OpenIndex(sound, count), refused | damaged
+        return OpenIndex(sound, count, before), refused | damaged
 
 
 def _try_each(generations: Sequence[Generation]) -> tuple[list[Generation], dict[int, str]]:

@@ -100,11 +100,13 @@ class Found:
 class OpenIndex:
     """One or several generations, open; they are read in whatever is published or removed meanwhile. Shared by threads.
 
+    `before`: what was open until now; suggestions that both have stay open, and what was read of them is not read again.
+
     Raises:
         WorkspaceError: a generation cannot be opened.
     """
 
-    def __init__(self, generations: Sequence[Generation], shards: int = 1) -> None:
+    def __init__(self, generations: Sequence[Generation], shards: int = 1, before: OpenIndex | None = None) -> None:
         for generation in generations:
             if generation.info.analyzers.get(SCHEMA) != str(SCHEMA_VERSION):
                 raise WorkspaceError(f"{generation.path} was built by another version of this program: `lycosa index` builds it anew")
@@ -126,7 +128,8 @@ class OpenIndex:
         self._holding: dict[Term, int] = {}
         self._measuring = threading.Lock()
         paths = (suggest_file.find(generation.path) for generation in generations)
-        self.suggest_files = tuple(SuggestFile(path) for path in paths if path is not None)
+        open_already = {file.name: file for file in before.suggest_files} if before is not None else {}
+        self.suggest_files = tuple(open_already.get(path.name) or SuggestFile(path) for path in paths if path is not None)
 
     def hint(self, text: str) -> str:
         """What is to be installed for the words of a query to be read as this index has them; "" for nothing."""

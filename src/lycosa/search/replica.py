@@ -142,7 +142,7 @@ class Replica:
                     return False
                 if self._copies is not None:
                     generation = local_copy(generation, self._copies)
-                opened = OpenIndex([generation])
+                opened = OpenIndex([generation], before=self._newest())
                 if KIWI in opened.analysis.korean:
                     korean.load()  # a question is given less time than that takes
             except (WorkspaceError, OSError) as error:
