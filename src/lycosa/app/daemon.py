@@ -21,6 +21,7 @@ from lycosa.app.index_keeper import IndexKeeper
 from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
 from lycosa.app.log_news import LogNews
+from lycosa.app.memory import steady_memory
 from lycosa.app.planning import Plan, make_plan
 from lycosa.app.room import Room
 from lycosa.app.settings_watch import SettingsWatch, read_text
@@ -61,6 +62,7 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None,
         OwnedError: somebody crawls in this workspace.
         WorkError: the worker died too often, or lost its claim: the message says why.
     """
+    steady_memory()
     clock = clock or SystemClock()
     source = f"{order.root}/{CONFIGURATION}"
     watch = SettingsWatch(clock)

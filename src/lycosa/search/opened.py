@@ -129,7 +129,9 @@ class OpenIndex:
         self._measuring = threading.Lock()
         paths = (suggest_file.find(generation.path) for generation in generations)
         open_already = {file.name: file for file in before.suggest_files} if before is not None else {}
-        self.suggest_files = tuple(open_already.get(path.name) or SuggestFile(path) for path in paths if path is not None)
+        self.suggest_files: tuple[SuggestFile, ...] = tuple(
+            open_already.get(path.name) or SuggestFile(path) for path in paths if path is not None
+        )
 
     def hint(self, text: str) -> str:
         """What is to be installed for the words of a query to be read as this index has them; "" for nothing."""

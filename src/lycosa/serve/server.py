@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import uvicorn
 from starlette.types import ASGIApp, Message, Scope
 
+from lycosa.app.memory import steady_memory
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.serving import ServeSettings
 from lycosa.serve.app import create_app
@@ -47,6 +48,7 @@ def run_server(
         UsageError: the address is not this machine's.
         WorkError: the port is taken or not allowed.
     """
+    steady_memory()
     _raise_handles()
     with listen(host, port, shared=shared) as listener:
         app = create_app(root, status, allowed_hosts(host), source, limits, key)
