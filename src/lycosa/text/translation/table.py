@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def write_table(
 
 
 class TranslationTable:
-    """A table, open. Shared by threads.
+    """A table, open until it is closed or dropped. Shared by threads.
 
     Raises:
         WorkspaceError: it is no table, is damaged, or is of a format that this program does not know.
@@ -116,17 +117,15 @@ class TranslationTable:
         self._path = path
         self._asking = threading.Lock()
         self._remembered: OrderedDict[tuple[bool, str], list[Translation]] = OrderedDict()
-        with ExitStack() as unless_open:
-            try:
-                self._database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
-                unless_open.callback(self._database.close)
-                self.info = _read_info(self._database, path)
-            except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
-                raise WorkspaceError(f"{path} is no table of translations, or damaged: {error}; make it anew") from None
-            unless_open.pop_all()
+        try:
+            self._database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+            self._closing = weakref.finalize(self, self._database.close)
+            self.info = _read_info(self._database, path)
+        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
+            raise WorkspaceError(f"{path} is no table of translations, or damaged: {error}; make it anew") from None
 
     def close(self) -> None:
-        self._database.close()
+        self._closing()
 
     def covers(self, source: str, target: str) -> bool:
         return (source, target) in ((self.info.source, self.info.target), (self.info.target, self.info.source))
