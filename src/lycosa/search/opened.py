@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import shutil
-import tempfile
 import threading
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import tantivy
@@ -36,12 +31,12 @@ from lycosa.index.schema import (
     TEXT,
     Stored,
     prior_of,
-    register,
     signed_key,
     stored,
     text_of,
     url_id,
 )
+from lycosa.index.searchers import META, open_searcher
 from lycosa.index.shards import by_count, combined
 from lycosa.index.suggest_file import SuggestFile
 from lycosa.index.texts import Texts
@@ -68,10 +63,8 @@ STRICT = -1.0
 ANY = 0.0
 """How much of a query a page must hold: all, or this share of the words but not all."""
 
-_META = "meta.json"
 _MOST_TOLD = 256
 _MOST_COUNTED = 50_000  # terms whose pages were counted: some 8 MB
-_MOST_REMOVALS = 20
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,8 +108,10 @@ class OpenIndex:
         assert info is not None
         self.info: GenerationInfo = info
         try:
-            opened = _open_one(generations[0].path) if len(generations) == 1 else _open_together([made.path for made in generations])
+            opened = open_searcher([made.path for made in generations])
             self._texts = Texts(made.path for made in generations)
+        except PermissionError:
+            raise
         except (ValueError, OSError) as error:
             where = generations[0].path if len(generations) == 1 else generations[0].path.parent.parent
             raise WorkspaceError(f"{where} cannot be opened: {error}; build it anew with `lycosa index --rebuild`") from None
@@ -426,40 +421,7 @@ def stages_of(question: Question) -> tuple[float, ...]:
 
 def schema_of(generation: Generation) -> str:
     """The fields of a generation, to tell whether two can be searched as one. Raises OSError, ValueError, KeyError."""
-    return json.dumps(json.loads((generation.path / _META).read_bytes())["schema"], sort_keys=True)
-
-
-def _open_one(path: Path) -> tuple[tantivy.Schema, tantivy.Searcher]:
-    index = register(tantivy.Index.open(str(path)))
-    index.reload()
-    return index.schema, index.searcher()
-
-
-def _open_together(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searcher]:
-    """One index of all segments: links to their files, and one list of them. tantivy maps the files when it opens them."""
-    documents: list[dict[str, Any]] = [json.loads((path / _META).read_bytes()) for path in paths]
-    folder = Path(tempfile.mkdtemp(prefix="lycosa-shards-"))
-    try:
-        segments = []
-        for path, document in zip(paths, documents, strict=True):
-            segments += document["segments"]
-            for name in os.listdir(path):
-                if "." in name and not name.startswith(".") and name not in (_META, "generation.json"):
-                    os.symlink(path.absolute() / name, folder / name)
-        together: Mapping[str, Any] = documents[0] | {"segments": segments, "opstamp": max(document["opstamp"] for document in documents)}
-        (folder / _META).write_text(json.dumps(together))
-        return _open_one(folder)
-    finally:
-        _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    """A thread of tantivy looks at what it has opened once more within a second, and makes a lock file there while it does."""
-    for _ in range(_MOST_REMOVALS):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.01)
+    return json.dumps(json.loads((generation.path / META).read_bytes())["schema"], sort_keys=True)
 
 
 def _hit(
