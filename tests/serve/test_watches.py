@@ -14,6 +14,7 @@ from lycosa.store.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.monitor.paper import crawled, paper
 from tests.serve.client import Client
+from tests.servers.disks import read_only, small_disk
 
 JSON = {"content-type": "application/json"}
 
@@ -56,3 +57,16 @@ def test_nobody_without_a_token_and_nothing_that_runs_here(root: str) -> None:
     for content in wrong:
         assert client.send("POST", "/api/v1/watches", content, token).status_code == 422
     assert not list(Path(root).glob("watches/*"))
+
+
+def test_a_disk_that_takes_nothing_is_said_and_is_no_fault_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        root = Workspace.create(str(disk / "w")).root
+        client = Client(create_app(root, lambda: workspace_status(root)))
+        token = JSON | {"authorization": f"Bearer {Tokens(open_storage(root)).add('ada')}"}
+        with read_only(disk):
+            answer = client.send("POST", "/api/v1/watches", json.dumps({"texts": ["wolf"]}), token)
+        assert (answer.status_code, answer.json()["title"]) == (507, "The server cannot store this")
+        assert str(disk) not in answer.text
+        assert f"POST /api/v1/watches: {root}/watches: Read-only file system" in capsys.readouterr().err
+        assert client.send("POST", "/api/v1/watches", json.dumps({"texts": ["wolf"]}), token).status_code == 201

@@ -12,7 +12,8 @@ from lycosa.app.hunt_desk import EventWriter
 from lycosa.app.hunt_events import failed_event, hunt_telling
 from lycosa.app.hunting import HuntOrder
 from lycosa.app.processes import News
-from lycosa.core.errors import LycosaError
+from lycosa.core.errors import LycosaError, WorkError
+from lycosa.core.refused import refusal
 from lycosa.crawl.worker import Worker
 
 
@@ -35,9 +36,12 @@ def work(tell: Callable[..., None], job: HuntJob) -> None:
     try:
         tell(News.WORKING)
         hunt_telling(job.order, writer.tell, worker=stopping.started, tick=stopping.look, owned=job.owned)
-    except LycosaError as error:
-        writer.tell(failed_event(error))
-        tell(News.FAILED, str(error))
+    except (LycosaError, OSError) as error:
+        known = error if isinstance(error, LycosaError) else WorkError(refusal(error))
+        if not str(known):
+            raise
+        writer.tell(failed_event(known))
+        tell(News.FAILED, str(known))
         raise SystemExit(1) from None
     finally:
         writer.close()

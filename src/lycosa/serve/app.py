@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from lycosa.app.hunts import begin_hunt
 from lycosa.app.terms import workspace_terms
 from lycosa.app.tokens import Tokens
 from lycosa.core.errors import LycosaError, UsageError
+from lycosa.core.refused import refusal
 from lycosa.core.said import Said
 from lycosa.core.serving import ServeSettings
 from lycosa.core.version import VERSION
@@ -155,6 +157,14 @@ def _handle_errors(app: FastAPI, frame: Frame) -> None:
         response = respond(request, error.status_code, title)
         response.headers.update(error.headers or {})
         return response
+
+    @app.exception_handler(OSError)
+    def refused(request: Request, error: OSError) -> Response:
+        if not (said := refusal(error)):
+            raise error
+        print(f"{request.method} {request.url.path}: {said}", file=sys.stderr, flush=True)
+        detail = Said("refused", "Its disk is full, or may not be written to. Nothing was changed; the server's log says more.")
+        return respond(request, 507, message("The server cannot store this"), detail)
 
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
