@@ -57,17 +57,17 @@ rows = st.fixed_dictionaries(
 
 
 @settings(max_examples=300)
-@given(all_rules, st.lists(rows, min_size=1, max_size=20), st.booleans())
-def test_a_table_says_the_same_as_its_rows(rules: RecrawlRules, table: list[dict[str, object]], as_stored: bool) -> None:
+@given(all_rules, st.lists(rows, min_size=1, max_size=20), st.booleans(), st.one_of(st.none(), times))
+def test_a_table_says_the_same_as_its_rows(rules: RecrawlRules, table: list[dict[str, object]], as_stored: bool, now: int | None) -> None:
     frame = pl.DataFrame(table)
     if as_stored:  # as `urls` has it: times with null for never; unknown numbers null
         columns = [pl.when(pl.col(name) > 0).then(pl.col(name)).cast(pl.Datetime("ms", "UTC")) for name in ("visited_at", "not_before")]
         columns += [pl.when(pl.col(name) > 0).then(pl.col(name)) for name in ("importance", "change_rate", "claim", "silence")]
         frame = frame.with_columns(columns)
-    found = frame.lazy().select(due=due_expr(rules)).collect()["due"]
+    found = frame.lazy().select(due=due_expr(rules, now)).collect()["due"]
     assert found.dtype == pl.Int64
     for row, due in zip(table, found.to_list(), strict=True):
-        expected = due_at(rules, **row)  # type: ignore[arg-type]
+        expected = due_at(rules, now=now, **row)  # type: ignore[arg-type]
         assert (due is None) == (expected is None)
         if due is not None and expected is not None:
             assert abs(due - expected) <= 1 + abs(expected - int(str(row["visited_at"]))) * 1e-12  # the last bit of a logarithm
@@ -85,6 +85,16 @@ def test_states() -> None:
     assert due_at(never, state=UrlState.VISITED, visited_at=NOON) is None
     assert due_at(never, state=UrlState.GONE, visited_at=NOON, fails=1) is None
     assert due_at(never, state=UrlState.KNOWN, visited_at=0, not_before=NOON) == NOON
+
+
+def test_dates_of_a_clock_that_was_ahead_make_nothing_wait() -> None:
+    age = RecrawlRules(Policy.AGE, max_age_ms=HOUR_MS)
+    due = [due_at(age, now=NOON, state=UrlState.VISITED, visited_at=NOON + ahead) for ahead in (0, HOUR_MS, HOUR_MS + 1)]
+    assert due == [NOON + HOUR_MS, NOON + 2 * HOUR_MS, 0]
+    ahead = NOON + 365 * DAY_MS
+    assert due_at(age, now=NOON, state=UrlState.VISITED, visited_at=NOON, not_before=ahead) == NOON + HOUR_MS
+    assert due_at(age, now=NOON, state=UrlState.KNOWN, visited_at=0, not_before=ahead) == 0
+    assert due_at(age, now=NOON, state=UrlState.KNOWN, visited_at=0, not_before=NOON + 7 * DAY_MS) == NOON + 7 * DAY_MS
 
 
 @pytest.mark.parametrize(

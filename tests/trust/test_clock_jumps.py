@@ -8,23 +8,28 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from lycosa.core.clock import ClockStep, ManualClock, SystemClock
-from lycosa.core.records import RobotsEntry
+from lycosa.core.records import Exchange, RobotsEntry
 from lycosa.crawl.robots import RobotsKeeper
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.budget import PERIOD_MS, Budget
 from lycosa.store.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
+from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.crawl.sessions import collection, select, work
 from tests.monitor.uptime_world import FINE, REFUSED, Answer, World, monitor
 from tests.servers.nginx import Nginx, Server, nginx
+from tests.servers.synthetic.plan import WebPlan
+from tests.servers.synthetic.request_log import Logged
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
+from tests.servers.synthetic.web import Web
 from tests.servers.system import require_file
 
 HOUR = 3_600_000
@@ -45,6 +50,42 @@ class SetClock(SystemClock):
     def now_ms(self) -> int:
         past = (time.monotonic() - self._began) * 1000
         return super().now_ms() + next((ahead for after, ahead in reversed(self._jumps) if past >= after), 0)
+
+
+class AheadClock(SimulatedClock):
+    """A simulated clock, with a date that may be ahead."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+class RightClock(SimulatedClock):
+    """The same clock with the right date."""
+
+    def __init__(self, clock: AheadClock) -> None:
+        self._clock = clock
+
+    def now_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    def sleep(self, milliseconds: int) -> None:
+        self._clock.sleep(milliseconds)
+
+
+class AheadFetcher(SimulatedFetcher):
+    """The web has the right date; what it is asked is dated by ours."""
+
+    def __init__(self, synthetic: Web, clock: AheadClock, *, record: Callable[[Logged], None]) -> None:
+        super().__init__(synthetic, RightClock(clock), record=record)
+        self._ahead = clock
+
+    def wait(self, timeout_ms: int) -> list[Exchange]:
+        finished = super().wait(timeout_ms)
+        for exchange in finished:
+            exchange.started_at += self._ahead.ahead_ms
+        return finished
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +151,45 @@ def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(we
     assert first.progress.ended == "max_pages"
     assert work(tmp_path / "w", [(chosen, seeds(web))]).progress.ended == "finished"
     assert_all_was_fetched_politely(web, mark, tmp_path / "w")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(tmp_path: Path, restart: bool) -> None:
+    """Before: a page that was visited a year ahead was due again in a year, and so after each restart."""
+    synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
+    clock = AheadClock(synthetic.plan.epoch_ms)
+    asked: list[Logged] = []
+    crew = Crew(
+        tmp_path / "w",
+        clock,
+        job(synthetic.seeds(), recrawl="age", max_age="1h"),
+        settings=("crawl.active_hosts=2",),
+        longest_wait_ms=20_000,
+    )
+    crew.fetcher = lambda _: AheadFetcher(synthetic, clock, record=asked.append)
+
+    def fetched(since: int) -> set[tuple[str, str]]:
+        return {(request.host, request.path) for request in asked[since:] if request.status in (200, 304)}
+
+    try:
+        crew.join("a", range(PARTITIONS))
+        clock.ahead_ms = YEAR
+        began = clock.monotonic_ms()
+        crew.run(lambda: clock.monotonic_ms() > began + 2 * HOUR)
+        everything, since = fetched(0), len(asked)
+        clock.ahead_ms = 0
+        if restart:
+            crew.leave("a")
+            crew.join("b", range(PARTITIONS))
+        crew.run(lambda: clock.monotonic_ms() > began + 4 * HOUR)
+    finally:
+        crew.close()
+    assert len(everything) > 20
+    assert {page for page in everything - fetched(since) if not page[1].startswith("/robots")} == set()
+    for host in {request.host for request in asked}:
+        times = sorted(request.arrived_at_ms for request in asked if request.host == host)
+        assert min(later - earlier for earlier, later in pairwise(times)) >= 1_000
+    assert verify(crew.workspace(), deep=True).ok
 
 
 @pytest.mark.prove

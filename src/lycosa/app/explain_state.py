@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from lycosa.core.clock import Clock
+from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.config import Collection
 from lycosa.core.said import Said, listed
 from lycosa.core.units import format_duration, format_time
@@ -125,6 +125,7 @@ def due(row: Mapping[str, Any], collection: Collection) -> tuple[int | None, str
     times = {name: _ms(row[name]) for name in _TIMES}
     at = due_at(
         recrawl_rules(collection),
+        now=SystemClock().now_ms(),
         state=row["state"],
         visited_at=times["visited_at"],
         not_before=times["not_before"],

@@ -156,7 +156,7 @@ def due_again_of(urls: pl.LazyFrame, collections: Mapping[str, Collection], now_
     due = pl.lit(None, dtype=pl.Int64)
     for name, collection in collections.items():
         if collection.recrawl in ("age", "daily"):
-            due = pl.when(pl.col("collection") == name).then(due_expr(recrawl_rules(collection))).otherwise(due)
+            due = pl.when(pl.col("collection") == name).then(due_expr(recrawl_rules(collection), now_ms)).otherwise(due)
     visited = urls.filter(pl.col("state").is_in([UrlState.VISITED.value, UrlState.GONE.value]))
     return counted(visited.filter(due <= now_ms), "collection")
 

@@ -353,6 +353,9 @@ class Absorber:
 
     def _learn(self, row: UrlRow, visit: Visit) -> None:
         """The visit says one bit about how often the page changes."""
+        if self._interval_ms < 0:  # the date was set back since the last visit: how long ago that was is not known
+            row.claim = 0.0
+            return
         stats, interval_ms = ChangeStats(*row.history), max(self._interval_ms, 1)
         claimed = row.claim > 0
         # A claim that proved right brought the visit soon after the change: that there was one tells nothing, when it was does.

@@ -222,7 +222,8 @@ class Schedule:
     def linked(self, collection: str, identity: UrlId) -> None:
         """A link to a known URL was found."""
         linked = self._linked.get(collection)
-        if linked is None or linked.young.get(identity.url_key, 0) > self._clock.now_ms():
+        now_ms = self._clock.now_ms()
+        if linked is None or now_ms < linked.young.get(identity.url_key, 0) <= now_ms + linked.rules.max_age_ms:
             return
         linked.identities[identity.url_key] = identity
         if len(linked.identities) >= _MOST_LINKED:

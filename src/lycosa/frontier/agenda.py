@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from lycosa.core.clock import Clock
 from lycosa.core.records import UrlRow, UrlState
 from lycosa.frontier.budget import Budget
 from lycosa.frontier.reach import Unvisited
@@ -18,8 +19,9 @@ class Agenda:
     """`rules` by collection: those that it lacks are left alone. `only`: what this call may fetch, if not all that is due.
     `budgets`, by collection, hold back pages that were visited before."""
 
-    def __init__(self, rules: Mapping[str, RecrawlRules]) -> None:
+    def __init__(self, rules: Mapping[str, RecrawlRules], clock: Clock) -> None:
         self.rules = dict(rules)
+        self._clock = clock
         self.only: Unvisited | None = None
         self.budgets: dict[str, Budget] = {}
 
@@ -28,10 +30,11 @@ class Agenda:
         rules = self.rules.get(row.collection)
         if rules is None or (self.only is not None and not self.only.admits(row)):
             return None
-        if row.state == UrlState.KNOWN:
-            return row.not_before
+        if row.state == UrlState.KNOWN and not row.not_before:
+            return 0
         return due_at(
             rules,
+            now=self._clock.now_ms(),
             state=row.state,
             visited_at=row.visited_at,
             not_before=row.not_before,
@@ -55,12 +58,12 @@ class Agenda:
 
     def due_columns(self) -> tuple[dict[str, pl.Expr], set[str]]:
         """`due_at` over the columns of `urls`, by collection, whatever `only` says; and the columns that it takes."""
-        due = {collection: due_expr(rules) for collection, rules in self.rules.items()}
+        due = {collection: due_expr(rules, self._clock.now_ms()) for collection, rules in self.rules.items()}
         return due, {name for expression in due.values() for name in expression.meta.root_names()}
 
     def wanted(self, collection: str, horizon: int) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
         """Over the columns of `urls`, for rows of a collection: whether a URL is ever due, when at the earliest, `is_near`."""
-        due = due_expr(self.rules[collection])
+        due = due_expr(self.rules[collection], self._clock.now_ms())
         wanted = due.is_not_null() if self.only is None else due.is_not_null() & self.only.condition()
         budget = self.budgets.get(collection)
         if budget is None or budget.open:

@@ -167,11 +167,11 @@ class HostDirectory:
         self.next_at[slots] = np.minimum(self.next_at[slots], at_ms[known])
         self._arrays.shed()
 
-    def set_back(self, until_ms: int, by_ms: int) -> None:
-        """The clock was set back: hosts that were due by then are so earlier by as much."""
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back: hosts that were due some time are so earlier by as much."""
         for first in range(0, self._count, _BLOCK):
             times = self.next_at[first : min(first + _BLOCK, self._count)]
-            times[(times > 0) & (times <= until_ms)] -= by_ms
+            times[(times > 0) & (times < NEVER)] -= by_ms
         self._arrays.shed()
 
     def activate(self, slots: Slots | int, active: bool = True) -> None:

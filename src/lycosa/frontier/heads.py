@@ -125,12 +125,12 @@ class Heads:
                 self._wakes = [(each.next_due_at, key) for key, each in self._frontier.hosts.items() if each.next_due_at is not None]
                 heapq.heapify(self._wakes)
 
-    def set_back(self, until_ms: int, by_ms: int) -> None:
-        """The clock was set back: hosts that were to be looked at by then are so earlier by as much."""
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back: hosts that were to be looked at are so earlier by as much."""
         self._wakes = []
         for key, queue in self._frontier.hosts.items():
             if queue.next_due_at is not None:
-                queue.next_due_at -= by_ms if queue.next_due_at <= until_ms else 0
+                queue.next_due_at -= by_ms
                 self._wakes.append((queue.next_due_at, key))
         heapq.heapify(self._wakes)
 

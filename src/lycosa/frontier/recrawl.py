@@ -35,6 +35,9 @@ DEPTH_DECAY = 0.7
 _LONGEST_MS = 100 * 365 * DAY_MS
 """Intervals are cut to a century: what is due later is never due, and sums stay far from the end of 64 bits."""
 
+_LONGEST_PUT_OFF_MS = 100 * DAY_MS
+"""No failure, budget, trap or Retry-After puts a URL off for longer."""
+
 
 class Policy(StrEnum):
     """What makes a visited page due again."""
@@ -93,6 +96,7 @@ class RecrawlRules:
 def due_at(
     rules: RecrawlRules,
     *,
+    now: int | None = None,
     state: str,
     visited_at: int,
     not_before: int = 0,
@@ -107,9 +111,14 @@ def due_at(
 
     `fails`: failures in a row, and for gone pages how often in a row they were gone, at least 1. `importance`, `change_rate`: 0
     where not known. `claim`, `silence`: see `fresh.claimed_interval`; `claim` goes back to 0 with each visit.
+
+    With `now`, dates that were written while the clock was ahead of it make nothing wait: a visit farther ahead than the interval, and a
+    `not_before` farther than any, count as long past.
     """
     if state == UrlState.EXCLUDED or (state == UrlState.VISITED and visited_at <= 0):
         return None
+    if now is not None and not_before > now + _LONGEST_PUT_OFF_MS:
+        not_before = 0
     if state == UrlState.KNOWN:
         return max(not_before, 0)
     if rules.policy is Policy.NEVER:
@@ -122,10 +131,12 @@ def due_at(
         wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
     else:
         wait = _fresh_wait(rules, depth, importance, change_rate, claim, silence)
-    return None if wait is None else max(visited_at + wait, not_before)
+    if wait is None:
+        return None
+    return max(0 if now is not None and visited_at > now + wait else visited_at + wait, not_before)
 
 
-def due_expr(rules: RecrawlRules) -> pl.Expr:
+def due_expr(rules: RecrawlRules, now: int | None = None) -> pl.Expr:
     """`due_at` over the columns of `urls`: Int64 milliseconds since 1970, null for never.
 
     Reads state, visited_at, not_before and fails (times as Datetime("ms") or Int64), and for `fresh` depth, importance,
@@ -133,6 +144,8 @@ def due_expr(rules: RecrawlRules) -> pl.Expr:
     """
     visited_at = pl.col("visited_at").cast(pl.Int64).fill_null(0)
     not_before = pl.col("not_before").cast(pl.Int64).fill_null(0).clip(lower_bound=0)
+    if now is not None:
+        not_before = pl.when(not_before > now + _LONGEST_PUT_OFF_MS).then(0).otherwise(not_before)
     never = pl.lit(None, dtype=pl.Int64)
     if rules.policy is Policy.AGE and rules.timer:
         wait: pl.Expr = pl.lit(rules.max_age_ms, dtype=pl.Int64)
@@ -145,7 +158,10 @@ def due_expr(rules: RecrawlRules) -> pl.Expr:
     state = pl.col("state")
     gone = never if rules.policy is Policy.NEVER else _gone_wait_expr(rules)
     wait = pl.when(state == UrlState.GONE.value).then(gone).when(visited_at > 0).then(wait).otherwise(never)
-    again = (visited_at + wait).clip(lower_bound=not_before)
+    again = visited_at + wait
+    if now is not None:
+        again = pl.when(visited_at > now + wait).then(0).otherwise(again)
+    again = again.clip(lower_bound=not_before)
     kept = state.is_in([UrlState.VISITED.value, UrlState.GONE.value])
     return pl.when(state == UrlState.KNOWN.value).then(not_before).when(kept).then(again).otherwise(never)
 
@@ -165,7 +181,7 @@ def on_link(
     least = rules.max_age_ms
     if state == UrlState.GONE:
         least = max(least, _gone_wait(rules, fails) or rules.gone_longest_ms)
-    old = now - visited_at > least
+    old = not -least <= now - visited_at <= least  # a visit of a time to come is of a clock that was wrong
     return LinkAction.QUEUE if rules.policy is Policy.AGE and rules.on_link and old else LinkAction.ONLY_REFERRER
 
 

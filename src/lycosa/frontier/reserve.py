@@ -26,7 +26,6 @@ from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
 from lycosa.frontier.frontier import Frontier, HostQueue
 from lycosa.frontier.heads import HORIZON_MS, Heads, Pending
-from lycosa.frontier.politeness import BACKOFF_CAP_MS
 from lycosa.frontier.reach import Unvisited
 from lycosa.frontier.recrawl import RecrawlRules
 from lycosa.frontier.shelf import Shelf, summary
@@ -87,7 +86,7 @@ class Reserve:
         self.frontier = frontier
         self.directory = directory
         self.shelves: Shelves | None = None
-        self.agenda = Agenda(rules)
+        self.agenda = Agenda(rules, clock)
         self.heads = Heads(frontier, self.agenda, waiting_urls=waiting_urls, clock=clock, pending=pending, depth=depth, in_flight=in_flight)
         self._active_hosts = active_hosts
         self._least_pause_ms = least_pause_ms
@@ -331,13 +330,16 @@ class Reserve:
             self._close(key)
 
     def _heed_clock(self) -> None:
-        """When the date was set back, what rests waits no longer for it: hosts that were due would not be until it is that late again."""
+        """When the date was set back, what rests waits no longer for it: hosts that were due would not be until it is that late again.
+
+        Those that are due by a schedule are looked at too early by as much: of their URLs that were visited while the clock was ahead
+        nothing else would tell.
+        """
         back_ms = self._clock_step.back_ms()
         if not back_ms:
             return
-        until = self._clock.now_ms() + back_ms + BACKOFF_CAP_MS  # what is due later is so by a schedule, which has dates
-        self.directory.set_back(until, back_ms)
-        self.heads.set_back(until, back_ms)
+        self.directory.set_back(back_ms)
+        self.heads.set_back(back_ms)
         if self._rest_at < NEVER:
             self._rest_at -= back_ms
         for budget in self.budgets.values():
