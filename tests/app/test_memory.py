@@ -77,3 +77,55 @@ def test_code_that_is_given_back_comes_again_when_it_runs(tmp_path: Path) -> Non
     give_back_code()
     assert _of_files_kb() < before - 4_000
     assert work() == ["b", "c"]
+
+
+CROWDS = """
+import ctypes, threading
+from pathlib import Path
+from lycosa.app.memory import steady_memory, trim
+import sys
+
+if sys.argv[1] == "steady":
+    steady_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+
+def anonymous_kb():
+    return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])
+
+def work(barrier):
+    blocks = [libc.malloc(60_000) for _ in range(100)]
+    for block in blocks:
+        ctypes.memset(block, 1, 60_000)
+    barrier.wait()  # all at once: each thread an arena of its own, where it gets one
+    for block in blocks[:-1]:
+        libc.free(block)  # the last one stays, as what is remembered does
+
+def crowd():
+    barrier = threading.Barrier(8)
+    threads = [threading.Thread(target=work, args=(barrier,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+large = libc.malloc(30_000_000)  # from here on glibc keeps 60 MB at the end of each arena, unless it is told not to
+libc.free(large)
+before = anonymous_kb()
+crowd()
+if sys.argv[1] == "steady":
+    trim()
+print(anonymous_kb() - before)
+"""
+
+
+def left_by_a_crowd_kb(mode: str) -> int:
+    return int(subprocess.run([sys.executable, "-c", CROWDS, mode], capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="arenas are glibc's")
+def test_a_crowd_of_threads_leaves_nothing_behind() -> None:
+    """Eight threads that each had 6 MB and gave back all but 60 KB."""
+    assert left_by_a_crowd_kb("steady") < 4_000

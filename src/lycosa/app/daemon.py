@@ -21,7 +21,7 @@ from lycosa.app.index_keeper import IndexKeeper
 from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
 from lycosa.app.log_news import LogNews
-from lycosa.app.memory import steady_memory
+from lycosa.app.memory import trim
 from lycosa.app.planning import Plan, make_plan
 from lycosa.app.room import Room
 from lycosa.app.settings_watch import SettingsWatch, read_text
@@ -40,6 +40,7 @@ from lycosa.store.workspace import CONFIGURATION, Workspace
 _LOOK_EVERY_S = 0.1
 _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
+_TRIM_EVERY_MS = 60_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,7 +63,6 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None,
         OwnedError: somebody crawls in this workspace.
         WorkError: the worker died too often, or lost its claim: the message says why.
     """
-    steady_memory()
     clock = clock or SystemClock()
     source = f"{order.root}/{CONFIGURATION}"
     watch = SettingsWatch(clock)
@@ -115,7 +115,7 @@ class Daemon:
         self._upkeep = Upkeep(workspace, plan.config, clock, engine)
         here = workspace.storage
         self._room = Room(here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve)
-        self._next_room = self._next_live = 0
+        self._next_room = self._next_live = self._next_trim = 0
         self._worker: WorkerKeeper | ClusterKeeper = (
             WorkerKeeper(workspace.root, say) if engine is None else ClusterKeeper(workspace, engine, order.workers, say, clock)
         )
@@ -167,6 +167,9 @@ class Daemon:
         with suppress(OSError):
             self._upkeep.tick(room=self._room.enough)
         self._news.tick()
+        if now >= self._next_trim:
+            self._next_trim = now + _TRIM_EVERY_MS
+            trim()
         if self._worker.child is None and now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live()

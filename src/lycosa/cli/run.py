@@ -42,12 +42,14 @@ def command(
     from contextlib import ExitStack
 
     from lycosa.app.daemon import RunOrder, run
+    from lycosa.app.memory import steady_memory
     from lycosa.app.metrics_port import MetricsPort
     from lycosa.core.errors import UsageError
 
     if not serve and (port is not None or host):
         raise UsageError("--port and --host say where the pages are served: use them with --serve")
 
+    steady_memory()
     before = context.obj[1] if context.obj else ()
     root = workspace_root(context, workspace)
     order = RunOrder(root, tuple(collections or ()), (*before, *(overrides or ())), workers)
