@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.servers.sites import ServedSites, require_sites, serve_sites
 from tests.sites.walk import expected_urls
+
+PORT = ":PORT/"
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +22,14 @@ def served() -> Iterator[ServedSites]:
 
 
 @pytest.fixture(scope="session")
-def expected(served: ServedSites) -> dict[str, int]:
+def expected(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """URL -> status: what the walk over the files says that a crawl of all six sites fetches."""
-    return expected_urls(served.roots(), served.seeds())
+    base = tmp_path_factory.getbasetemp()
+    kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "walked.json"  # the walk takes 8 s: once for all workers
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            port = f":{served.server.port}/"
+            found = expected_urls(served.roots(), served.seeds()).items()
+            kept.write_text(json.dumps({url.replace(port, PORT, 1): status for url, status in found}))
+    return {url.replace(PORT, f":{served.server.port}/", 1): status for url, status in json.loads(kept.read_text()).items()}

@@ -20,7 +20,7 @@ LYCOSA = Path(sys.executable).parent / "lycosa"
 def workspace(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One crawl of all six sites, by the command that a user types."""
     path = tmp_path_factory.mktemp("crawl") / "workspace"
-    _lycosa(path, "crawl", *served.seeds(), "--delay", "0", "--set", "collection.media_types=*", "--json", "--quiet")
+    _lycosa(path, "crawl", *served.seeds(), "--delay", "0", "--set", "collection.media_types=*", "--no-index", "--json", "--quiet")
     return path
 
 
