@@ -120,6 +120,19 @@ def test_slips_are_counted_as_by_the_book(one: str, other: str, most: int) -> No
 def test_a_syllable_of_hangul_is_one_slip() -> None:
     assert slips_between(folded("하드웨에서"), folded("하드웨어에서"), 1) == 1
     assert slips_between(folded("설치프로그렘"), folded("설치프로그램"), 1) == 1
+    assert slips_between(folded("물깅"), folded("물병"), 1) == 1
+
+
+def test_not_all_syllables_of_a_word_may_be_wrong(tmp_path: Path) -> None:
+    assert slips_between(folded("갑"), folded("값"), 1) == 1
+    assert slips_between(folded("갑"), folded("물"), 1) == 2
+    assert slips_between(folded("물병"), folded("가방"), 2) == 3
+    syllables = [chr(code) for code in range(0xAC00, 0xAC00 + 3_000)]
+    words = [KnownWord(each, folded(each), "ko", 1) for each in syllables]
+    words.sort(key=lambda word: word.folded.encode())
+    near = made(tmp_path, [], words).near(folded("갑"), 1, "ko")  # every other syllable would be several hundred
+    assert {word.text for word in near} >= {"값", "갈", "겁"}
+    assert len(near) < 60
 
 
 LETTERS = st.text("abcdefßжшंнीहि한글", min_size=1, max_size=9)

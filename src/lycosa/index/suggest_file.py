@@ -31,7 +31,7 @@ import zstandard
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.index.suggest_slips import letters_of_slip, slips_between
+from lycosa.index.suggest_slips import SYLLABLE, by_syllables, slips_between
 from lycosa.index.suggest_texts import Chunks, Row, Texts, Words, folds_of, unpacked, usual_text
 
 FORMAT = 3
@@ -176,16 +176,18 @@ class SuggestFile:
         """Words of a language that are at least one slip and at most so many from a folded word."""
         groups = self._groups.get(language, {})
         mask = letters_mask(word)
-        letters = most_slips * letters_of_slip(word)
+        letters = most_slips * (SYLLABLE if by_syllables(word, most_slips) else 1)
         # A slip changes two bits at most for each letter; letters that share one hide a difference and never make one.
-        differing = 2 * letters
+        differing, plainly = 2 * letters, 2 * most_slips
         found = []
         for length in range(max(1, len(word) - letters), len(word) + letters + 1):
             group = groups.get(length)
             if group is None:
                 continue
             for at, other in enumerate(self._masks_of(group), group.start):
-                if (other ^ mask).bit_count() <= differing:
+                unlike = (other ^ mask).bit_count()
+                # Where syllables are other ones, one at least is the same, and has two letters.
+                if unlike <= plainly or (unlike <= differing and (other & mask).bit_count() > 1):
                     row = self._words[at]
                     distance = slips_between(word, row[0].decode(), most_slips)
                     if 0 < distance <= most_slips:

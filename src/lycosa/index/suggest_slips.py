@@ -6,30 +6,37 @@ correction of spelling errors", CACM 1964; optimal string alignment).
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 
-_HANGUL = re.compile("[\u1100-\u11ff]")
+SYLLABLE = 3
+"""Letters of Hangul in a syllable, at most."""
+_SYLLABLES = re.compile("(?:[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?)+")
 
 
-def letters_of_slip(word: str) -> int:
-    """How many letters of a folded word one slip may change: of Hangul, whose syllables are taken apart, those of a syllable."""
-    return 3 if _HANGUL.match(word) else 1
+@functools.lru_cache(maxsize=256)
+def by_syllables(word: str, most: int) -> bool:
+    """Whether a wrong syllable of a folded word counts as one slip, as a wrong letter does: where it is Hangul, whose syllables are taken
+    apart, and has more of them than may be wrong (else any other word would do)."""
+    return bool(_SYLLABLES.fullmatch(word)) and len(unicodedata.normalize("NFC", word)) > most
 
 
 def slips_between(one: str, other: str, most: int) -> int:
-    """The distance of two folded words; in Hangul a wrong syllable is one slip, as a wrong letter is."""
+    """The distance of two folded words, of which `one` is what was typed."""
     found = slips(one, other, most)
-    if found > most and _HANGUL.match(one):
-        return slips(unicodedata.normalize("NFC", one), unicodedata.normalize("NFC", other), most)
-    return found
+    if found <= most or not by_syllables(one, most):
+        return found
+    one, other = unicodedata.normalize("NFC", one), unicodedata.normalize("NFC", other)
+    return most + 1 if set(one).isdisjoint(other) else slips(one, other, most)
 
 
 def slips(one: str, other: str, most: int) -> int:
-    """The distance of two words; `most` + 1 if it is more than `most`."""
+    """The distance of two words; `most` + 1 if it is more than `most`, which is small: each slip is tried at the first letter that differs.
+    Hot path: bench/suggest.py."""
     if one == other:
         return 0
-    if abs(len(one) - len(other)) > most:
+    if not most or abs(len(one) - len(other)) > most:
         return most + 1
     start = 0
     shorter = min(len(one), len(other))
@@ -40,23 +47,11 @@ def slips(one: str, other: str, most: int) -> int:
         end += 1
     one, other = one[start : len(one) - end], other[start : len(other) - end]
     if not one or not other:
-        return min(most + 1, len(one) + len(other))
-    if max(len(one), len(other)) > 4 * most + 4 and most < 2:
-        return most + 1  # one slip leaves nothing so long between what is equal on both sides
-    return _table(one, other, most)
-
-
-def _table(one: str, other: str, most: int) -> int:
-    before_last: list[int] = []
-    last = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
-        line = [row]
-        for column, wanted in enumerate(other, 1):
-            cost = min(last[column] + 1, line[column - 1] + 1, last[column - 1] + (letter != wanted))
-            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == wanted:
-                cost = min(cost, before_last[column - 2] + 1)
-            line.append(cost)
-        if min(line) > most and min(last) > most:
-            return most + 1
-        before_last, last = last, line
-    return min(most + 1, last[-1])
+        return len(one) + len(other)
+    swapped = one[0] == other[1:2] and one[1:2] == other[0]
+    if most == 1:  # it leaves no more than this between what is equal on both sides
+        return 1 if len(one) == len(other) == (2 if swapped else 1) else 2
+    rests = [(one[1:], other[1:]), (one[1:], other), (one, other[1:])]
+    if swapped:
+        rests.append((one[2:], other[2:]))
+    return 1 + min(slips(*rest, most - 1) for rest in rests)
