@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import socket
+import sys
 from collections.abc import Callable, Mapping
 
 import uvicorn
@@ -27,6 +29,10 @@ _HANDLES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
 _FREE_BYTES = 1_000_000  # that stay with us: to ask the kernel for memory at each answer took 3 % more CPU
 _KEEP_ALIVE_S = 30
 _BACKLOG = 1_024  # a crowd that comes at once is not to wait for TCP's second attempt
+
+_SWITCH_S = 0.001
+"""How long a thread keeps the interpreter while others want it (Python's default is 5 ms). A search lets go of it some forty times, at each
+call of tantivy, and beside others that compute it would wait so long each time."""
 
 
 def run_server(
@@ -55,6 +61,7 @@ def run_server(
     with listen(host, port, shared=shared) as listener:
         app = create_app(root, status, allowed_hosts(host), source, limits, key)
         asyncio.run(_make_ready(app))
+        _settle()
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -91,6 +98,13 @@ async def _make_ready(app: ASGIApp) -> None:
     request = {"method": "GET", "path": "/-", "raw_path": b"/-", "query_string": b"", "headers": [(b"host", b"localhost")]}
     nothing: Scope = {**asgi, **request}
     await app(nothing, receive, send)
+
+
+def _settle() -> None:
+    """What has been loaded stays: without this all of it is looked through for garbage every ten seconds, and everybody waits 100 ms."""
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(_SWITCH_S)
 
 
 def _raise_handles() -> None:
