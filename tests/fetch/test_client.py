@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.config import FetchSettings
 from lycosa.core.errors import ConfigError, FetchError
 from lycosa.core.records import Exchange, Request
+from lycosa.fetch import client, driver, transfer
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.decode import decode_body
 from lycosa.fetch.failure import CURL_ERRORS, connect_error, curl_error
@@ -207,6 +209,29 @@ def test_wait_gives_back_in_time_and_at_once_with_the_first(server: HostileServe
         started = time.monotonic()
         assert [exchange.status for exchange in fetcher.wait(5000)] == [200]
         assert time.monotonic() < started + 0.5
+
+
+def test_time_in_which_we_did_not_look_is_held_against_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that writes to a slow disk calls late: what came meanwhile lies ready, and no limit has passed."""
+    come, go, away_ms = threading.Event(), threading.Event(), [0]
+    for module in (client, driver, transfer):
+        monkeypatch.setattr(module, "monotonic_ms", lambda: time.monotonic_ns() // 1_000_000 + away_ms[0])
+
+    def answer(request: bytes) -> bytes:
+        come.set()
+        go.wait(30)
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+    limits = {"connect_timeout": "20s", "total_timeout": "20s", "first_byte_timeout": "20s"}
+    with listener(answer) as (origin, _), open_fetcher(allowed(origin), **limits) as fetcher:
+        fetcher.start(Request(f"{origin}/"))
+        while not come.is_set():
+            assert fetcher.wait(10) == []
+        away_ms[0] = 100_000
+        go.set()
+        [exchange] = run(fetcher, [])
+        assert (exchange.status, exchange.body, exchange.error) == (200, b"hello", "")
+        assert exchange.duration_ms < 100_000
 
 
 def test_closing_in_the_middle_leaves_nothing_open(server: HostileServer) -> None:

@@ -41,6 +41,7 @@ _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _SWEEP_MOST_MS = 250
 _LOOK_UPS_A_CONNECTION, _MOST_LOOK_UPS = 2, 512  # a silent name may take longer than the request that asked for it
 _SWEEP_LEAST_MS = 10
+_AWAY_MS = 1_000  # between two calls of `wait`: a page is read in a tenth of that
 
 
 class CurlFetcher:
@@ -63,6 +64,7 @@ class CurlFetcher:
         shortest = min(settings.first_byte_timeout, settings.total_timeout, settings.slow_time)
         self._sweep_ms = min(max(shortest // 10, _SWEEP_LEAST_MS), _SWEEP_MOST_MS)
         self._next_sweep = 0
+        self._left_ms = 0  # when `wait` returned last
         self._running: dict[Any, Transfer] = {}  # by easy handle, oldest first
         self._finished: list[Exchange] = []
         self._free: list[Transfer] = []
@@ -178,6 +180,8 @@ class CurlFetcher:
         """What has finished, waiting for the first one at most `timeout_ms`. Returns at once when nothing is under way."""
         now = monotonic_ms()
         deadline = now + timeout_ms
+        if now - self._left_ms > _AWAY_MS:
+            self._excuse(now)
         while True:
             if now >= self._next_sweep:
                 self._sweep(now)
@@ -195,6 +199,7 @@ class CurlFetcher:
             now = monotonic_ms()
             if self._finished or not self._running or now >= deadline:
                 break
+        self._left_ms = now
         finished, self._finished = self._finished, []
         return finished
 
@@ -227,6 +232,15 @@ class CurlFetcher:
         self.close()
 
     # -- limits -------------------------------------------------------------------------------------------------------
+
+    def _excuse(self, now: int) -> None:
+        """Nobody looked for so long, at a commit to a slow disk perhaps: that is held against no server, what it sent lies ready."""
+        away = now - self._left_ms
+        for transfer in self._running.values():
+            transfer.started_ms = min(transfer.started_ms + away, now)
+            transfer.mark_at = min(transfer.mark_at + away, now)
+            if transfer.sent_ms:
+                transfer.sent_ms = min(transfer.sent_ms + away, now)
 
     def _sweep(self, now: int) -> None:
         """End what takes too long: in all, until its first byte, or by dripping."""
