@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +43,11 @@ def test_they_are_a_dict(changes: list[tuple[str, ArchiveFile | None]], others: 
         assert (path in files) == (path in expected)
         assert files.get(path) == expected.get(path)
     assert set(others) & files.keys() == set(others) & expected.keys()
+    again = ArchiveFiles.of_document(WARC_NAME, json.loads(json.dumps(files.document())))
+    assert list(again.items()) == list(expected.items())
+    assert again.document() == files.document()
+    for path in [*others, *expected]:
+        assert again.get(path) == expected.get(path)
 
 
 def test_many_take_little_room() -> None:
@@ -53,3 +61,16 @@ def test_many_take_little_room() -> None:
         del files[f"data/{number % 40:08d}-{number}/{WARC_NAME}"]
     assert list(files.values())[:3] == [ArchiveFile(number + 1, 10**7, f"{number:032x}") for number in (1, 3, 5)]
     assert len(files) == 15_000
+
+
+def test_of_many_a_snapshot_holds_columns() -> None:
+    files = ArchiveFiles(WARC_NAME)
+    for number in range(1_000):
+        files[f"data/00000007-{number}/{WARC_NAME}"] = ArchiveFile(2 * number + 1, 10_000 + number, f"{number:032x}")
+    document = files.document()
+    assert document["folders"] == [7 << 24, *[1] * 999]
+    assert document["entries"] == [1, *[2] * 999]
+    assert len(json.dumps(document, separators=(",", ":"))) < 45 * 1_000
+    for broken in ({"bytes": [1]}, {"folders": [-1]}, {"digests": "xx"}, {"odd": [["x"]]}):
+        with pytest.raises((KeyError, TypeError, ValueError, OverflowError)):
+            ArchiveFiles.of_document(WARC_NAME, document | broken)

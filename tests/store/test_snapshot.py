@@ -18,7 +18,7 @@ from lycosa.store.local_storage import LocalStorage
 from lycosa.store.log import EntriesGone, Log
 from lycosa.store.merge import merge
 from lycosa.store.purge import exclude
-from lycosa.store.snapshot import read_snapshot, snapshot_path
+from lycosa.store.snapshot import read_snapshot, snapshot_path, write_snapshot
 from lycosa.store.state import LogState
 from lycosa.store.sweep import DAY_MS, sweep
 from lycosa.store.workspace import Workspace
@@ -124,6 +124,25 @@ def test_a_snapshot_that_says_something_else_is_found_by_a_check(aged: Workspace
     [finding] = [finding for finding in verify(aged).findings if finding.severity == "error"]
     assert (finding.where, finding.what) == (snapshot_path(200), "it does not say what the entries up to it say")
     assert body
+
+
+def test_a_snapshot_with_a_row_for_each_archive_file_is_read(aged: Workspace) -> None:
+    """So the first ones were written."""
+    claim = aged.claim("w3")
+    commit_pages(aged, claim, range(3))
+    before = aged.state().document()
+    snapshot = read_snapshot(aged.storage, 300)
+    assert snapshot is not None
+    state = LogState.from_snapshot(aged.log, snapshot)
+    assert state.warcs
+    rows = {
+        kind: [[path, file.entry, file.bytes, file.digest] for path, file in files.items()]
+        for kind, files in (("warcs", state.warcs), ("indexes", state.indexes))
+    }
+    aged.storage.remove(snapshot_path(300))
+    write_snapshot(aged.storage, 300, snapshot.attempts, snapshot.document | rows)
+    assert aged.state().document() == before
+    assert verify(aged).ok
 
 
 def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace) -> None:

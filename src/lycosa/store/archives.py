@@ -5,11 +5,14 @@ A path in a data folder (`data/00000012-3/archive.warc.gz`) is two numbers; any 
 
 from __future__ import annotations
 
+import operator
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from typing import Any
 
 WARC_NAME = "archive.warc.gz"
 CDXJ_NAME = "archive.cdxj"
@@ -47,6 +50,50 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
         self._sorted = array("I")  # places, by key, of all but the recent ones
         self._recent: dict[int, int] = {}  # key -> place
         self._gone: set[int] = set()  # places
+
+    def document(self) -> dict[str, Any]:
+        """All files in order, as JSON values: `folders` (`claim << 24 | number`) and `entries` as differences from one file to the next,
+        `bytes`, `digests` in one string; in `odd` those of other forms, each with its place among all: [place, path, entry, bytes,
+        digest]. A tenth of the time and half of the room that rows take: it is written with every hundredth entry."""
+        places: Iterable[int] = range(len(self._keys))
+        odd: list[list[Any]] = []
+        keys, entries, sizes, digests = self._keys, self._entries, self._sizes, self._digests
+        if self._gone or self._odd_paths or self._odd_digests:
+            live = [place for place in places if place not in self._gone]
+            strange = [self._keys[place] >= _ODD or self._keys[place] in self._odd_digests for place in live]
+            odd = [_row(number, *self._item(place)) for number, place in enumerate(live) if strange[number]]
+            places = [place for number, place in enumerate(live) if not strange[number]]
+            keys, entries, sizes = (array("Q", map(column.__getitem__, places)) for column in (keys, entries, sizes))
+            digests = bytearray().join(digests[place * _DIGEST_BYTES : (place + 1) * _DIGEST_BYTES] for place in places)
+        return {
+            "folders": _differences(keys),
+            "entries": _differences(entries),
+            "bytes": sizes.tolist(),
+            "digests": digests.hex(),
+            "odd": odd,
+        }
+
+    @classmethod
+    def of_document(cls, name: str, document: Mapping[str, Any]) -> ArchiveFiles:
+        """The inverse of `document`. Raises KeyError, TypeError, ValueError, OverflowError: it is none."""
+        plain = cls(name)
+        plain._keys, plain._entries = (array("Q", accumulate(document[column])) for column in ("folders", "entries"))
+        plain._sizes, plain._digests = array("Q", document["bytes"]), bytearray.fromhex(document["digests"])
+        count = len(plain._keys)
+        if (len(plain._entries), len(plain._sizes), len(plain._digests)) != (count, count, count * _DIGEST_BYTES):
+            raise ValueError("its columns are of different lengths")
+        ascending = all(earlier < later for earlier, later in pairwise(plain._keys))
+        plain._sorted = array("I", range(count) if ascending else sorted(range(count), key=plain._keys.__getitem__))
+        if not document["odd"]:
+            return plain
+        files, others = cls(name), iter(plain.items())
+        for place, path, *rest in document["odd"]:
+            while len(files) < place:
+                path_before, file = next(others)
+                files[path_before] = file
+            files[path] = ArchiveFile(*rest)
+        files.update(others)
+        return files
 
     @property
     def total_bytes(self) -> int:
@@ -142,6 +189,9 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
         claim, number = divmod(key, _NUMBERS)
         return f"data/{claim:08d}-{number}/{self._name}"
 
+    def _item(self, place: int) -> tuple[str, ArchiveFile]:
+        return self._path(self._keys[place]), self._file(place)
+
     def _file(self, place: int) -> ArchiveFile:
         digest = self._odd_digests.get(self._keys[place])
         if digest is None:
@@ -162,3 +212,11 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
         self._clear()
         for path, file in rest:
             self[path] = file
+
+
+def _differences(numbers: array[int]) -> list[int]:
+    return list(map(operator.sub, numbers, chain((0,), numbers)))
+
+
+def _row(place: int, path: str, file: ArchiveFile) -> list[Any]:
+    return [place, path, file.entry, file.bytes, file.digest]

@@ -46,7 +46,7 @@ def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entr
         entries.append(entry)
         _check_partitions(workspace, entry, report)
         snapshot = snapshots.get(number)
-        if snapshot is not None and (snapshot.attempts != list(map(brief, state.attempts)) or snapshot.document != state.document()):
+        if snapshot is not None and not _says_the_same(snapshot, state):
             what, remedy = "it does not say what the entries up to it say", "`lycosa check --repair` removes it: the entries are there"
             report.add(ERROR, snapshot_path(number), what, remedy, REMOVE)
     for number, problem in damaged.items():
@@ -88,6 +88,18 @@ def _snapshots(workspace: Workspace) -> tuple[dict[int, Snapshot], dict[int, str
         if snapshot is not None:
             found[number] = snapshot
     return found, damaged
+
+
+def _says_the_same(snapshot: Snapshot, state: LogState) -> bool:
+    if snapshot.attempts != list(map(brief, state.attempts)):
+        return False
+    said = state.document()
+    if snapshot.document == said:
+        return True
+    try:  # an earlier version writes the same in another form
+        return LogState.from_snapshot(state.log, snapshot).document() == said
+    except WorkspaceError:
+        return False
 
 
 def _say_covered(workspace: Workspace, number: int, covered: int, snapshots: dict[int, Snapshot], problem: str, report: Report) -> bool:

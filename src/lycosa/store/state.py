@@ -8,7 +8,7 @@ A state that has read nothing yet starts from the newest snapshot.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,8 +129,8 @@ class LogState:
                 for table, files in self.files.items()
                 if files
             },
-            "warcs": _archives_out(self.warcs),
-            "indexes": _archives_out(self.indexes),
+            "warcs": self.warcs.document(),
+            "indexes": self.indexes.document(),
             "retired": sorted(self.retired),
             "orphans_used": {path: ranges_of(partitions) for path, partitions in self.orphans_used.items()},
             "inbox": sorted(self.inbox),
@@ -253,7 +253,7 @@ class LogState:
             for rule, entry in document["exclusions"].items():
                 self.exclusions.add([rule], entry)
             self._unfruitful = {int(partition): count for partition, count in document["unfruitful"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise NewerError(
                 f"the snapshot behind entry {snapshot.number} has a form that this program does not know "
                 f"({type(error).__name__}: {error}): a newer Lycosa wrote it; upgrade with `pip install -U lycosa`"
@@ -265,12 +265,10 @@ def _live(file: DataFile, entry: int) -> LiveFile:
     return LiveFile(file.path, file.rows, file.bytes, file.digest, file.as_of or entry, bool(file.as_of))
 
 
-def _archives_in(name: str, rows: list[list[Any]]) -> ArchiveFiles:
-    files = ArchiveFiles(name)
-    for path, *rest in rows:
+def _archives_in(name: str, document: Mapping[str, Any] | list[list[Any]]) -> ArchiveFiles:
+    if isinstance(document, Mapping):
+        return ArchiveFiles.of_document(name, document)
+    files = ArchiveFiles(name)  # rows, as the first snapshots had them
+    for path, *rest in document:
         files[path] = ArchiveFile(*rest)
     return files
-
-
-def _archives_out(files: ArchiveFiles) -> list[list[Any]]:
-    return [[path, file.entry, file.bytes, file.digest] for path, file in files.items()]
