@@ -29,6 +29,8 @@ MOST_MIB = 1_000
 
 HOSTS = 3  # that send a caller round
 
+MAPS, ENTRIES = 20, 50_000  # sitemaps of an index that names itself too, and URLs in each: a million
+
 
 @dataclass
 class Outcome:
@@ -36,6 +38,7 @@ class Outcome:
 
     rows: dict[str, dict[str, object]]
     asked: Counter[str]
+    refused: dict[str, int]
     peak_mib: float
     ended: str
 
@@ -92,6 +95,27 @@ def lay(root: Path) -> list[str]:
     return [f"/{name}" for name in files]
 
 
+def _lay_many_links(root: Path) -> str:
+    """A page of 100 MB, all links, as it is; its path."""
+    with (root / "links-100-mb.html").open("wb") as file:
+        file.write(b"<title>links</title>")
+        for ten_thousand in range(500):
+            file.write(b"".join(b"<a href=/x/%07d>a</a>\n" % (ten_thousand * 10_000 + number) for number in range(10_000)))
+    return "/links-100-mb.html"
+
+
+def _lay_sitemaps(root: Path, origin: str) -> None:
+    """A robots.txt that names an index of sitemaps."""
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    names = [*(f"map-{number}.xml" for number in range(MAPS)), "maps.xml"]
+    (root / "robots.txt").write_text(f"User-agent: *\nDisallow:\nSitemap: {origin}/maps.xml\n")
+    listed = "".join(f"<sitemap><loc>{origin}/{name}</loc></sitemap>" for name in names)
+    (root / "maps.xml").write_text(f'{head}<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{listed}</sitemapindex>')
+    for number in range(MAPS):
+        urls = "".join(f"<url><loc>{origin}/x/map-{number}-{place}</loc></url>" for place in range(ENTRIES))
+        (root / f"map-{number}.xml").write_text(f'{head}<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>')
+
+
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nginx, list[str]]]:
     roots = [tmp_path_factory.mktemp(f"host-{number}") for number in range(1, HOSTS + 1)]
@@ -100,12 +124,14 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nginx, list[
     round_trip = [f"location /round {{ return 302 {target}$uri-and-on; }}" for target in around]
     as_html = "types { } default_type text/html; add_header Content-Encoding"
     codings = " ".join(f"location ~ \\.{name}$ {{ {as_html} {name}; }}" for name in ("gzip", "br", "zstd"))
+    paths.append(_lay_many_links(roots[0]))
     (roots[0] / "index.html").write_text(page(*paths, "/round"))
     for root in roots[1:]:
         (root / "index.html").write_text(page(text="a host"))
     extra = [f"{round_trip[0]} {codings}", *round_trip[1:]]
     servers = [Server(f"127.0.3.{place + 1}", root, "index.html", False, extra[place]) for place, root in enumerate(roots)]
     with nginx(servers) as server:
+        _lay_sitemaps(roots[0], f"http://127.0.3.1:{server.port}")
         yield server, paths
 
 
@@ -133,7 +159,8 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
         text=True,
     )
     rows = {"/" + str(row["url"]).split("/", 3)[3]: row for row in json.loads(asked.stdout)}
-    return Outcome(rows, Counter(request.uri for request in server.requests()), usage.ru_maxrss / 1024, summary["ended"])
+    counted = Counter(request.uri for request in server.requests())
+    return Outcome(rows, counted, summary["refused"], usage.ru_maxrss / 1024, summary["ended"])
 
 
 def test_the_crawl_ends_and_each_bomb_has_its_outcome(outcome: Outcome, web: tuple[Nginx, list[str]]) -> None:
@@ -151,3 +178,9 @@ def test_memory_stays_bounded(outcome: Outcome) -> None:
 def test_redirects_round_the_hosts_end_where_the_setting_says(outcome: Outcome) -> None:
     hops = [path for path in outcome.asked if path.startswith("/round")]
     assert len(hops) == 1 + 10  # fetch.max_redirects
+
+
+def test_a_million_entries_of_sitemaps_are_read_once_and_the_index_that_names_itself_ends(outcome: Outcome) -> None:
+    assert outcome.asked["/maps.xml"] == 1
+    assert all(outcome.asked[f"/map-{number}.xml"] == 1 for number in range(MAPS))
+    assert outcome.refused["pattern"] >= MAPS * ENTRIES
