@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import boto3
+import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
@@ -97,6 +99,22 @@ def s3_server() -> Iterator[S3Server]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture
+def location(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where a workspace of the test's own may lie; nothing goes wrong there at first."""
+    for name, value in {**server.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    server.faults.clear()
+    yield f"s3://{BUCKET}/{tmp_path.name}"
+    server.faults.clear()
 
 
 class _Handler(MotoRequestHandler):

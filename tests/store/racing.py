@@ -1,8 +1,10 @@
-"""A buffer without polars: for processes that are started often, forked, and killed."""
+"""A buffer without polars, and commits of it: for processes that are started often, forked, and killed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from lycosa.store.workspace import Workspace
 
 
 class FakeBuffer:
@@ -15,3 +17,10 @@ class FakeBuffer:
 
     def write(self, path: str) -> None:
         Path(path).write_bytes(self._content)
+
+
+def commit_rounds(workspace: Workspace, rounds: int, partition: int = 0) -> None:
+    """So many commits of worker `w<partition>`."""
+    claim = workspace.claim(f"w{partition}", [partition])
+    for number in range(rounds):
+        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * (number + 1))}, counters={"rounds": 1})

@@ -9,12 +9,13 @@ import sys
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lycosa.core.errors import ClaimLost, StorageError
+from lycosa.store import s3_storage
 from lycosa.store.claim import append
 from lycosa.store.entry import COMMIT, EXCLUDE, Entry, new_attempt
 from lycosa.store.merge import merge
@@ -22,41 +23,28 @@ from lycosa.store.purge import exclude
 from lycosa.store.storage import open_storage
 from lycosa.store.sweep import sweep
 from lycosa.store.workspace import Workspace
-from tests.servers.s3 import BUCKET, KEY_ID, SECRET, S3Server, s3_server
-from tests.store.racing import FakeBuffer
+from tests.servers.s3 import KEY_ID, SECRET, S3Server, location, server
+from tests.store.racing import FakeBuffer, commit_rounds
+
+__all__ = ["location", "server"]
 
 Rule = Callable[[str, str], bool]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with s3_server() as running:
-        yield running
-
-
 @pytest.fixture
-def location(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name, value in {**server.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    server.faults.clear()
-    yield f"s3://{BUCKET}/{tmp_path.name}"
-    server.faults.clear()
+def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two attempts a hundredth of the usual time."""
+    monkeypatch.setattr(s3_storage, "_FIRST_WAIT_S", s3_storage._FIRST_WAIT_S / 100)
 
 
 def is_entry(method: str, key: str) -> bool:
     return method == "PUT" and "/log/" in key
 
 
-def commit(workspace: Workspace, rounds: int, partition: int = 0) -> None:
-    claim = workspace.claim(f"w{partition}", [partition])
-    for number in range(rounds):
-        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * (number + 1))}, counters={"rounds": 1})
-
-
 def test_a_lost_answer_to_an_entry_is_settled_by_reading(location: str, server: S3Server) -> None:
     workspace = Workspace.create(location, partitions=4)
     server.faults.drop = once_each(is_entry)
-    commit(workspace, 6)
+    commit_rounds(workspace, 6)
     assert server.faults.dropped == 7
     state = Workspace.open(location).state()
     assert state.head == 7
@@ -81,13 +69,13 @@ def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, stat
     chance = random.Random(status)
     server.faults.refuse = lambda method, key: status if chance.random() < 0.3 and (status != 409 or is_entry(method, key)) else 0
     before = server.faults.refused
-    commit(workspace, 5)
+    commit_rounds(workspace, 5)
     assert server.faults.refused > before
     server.faults.clear()
     assert Workspace.open(location).state().counters == {"rounds": 5}
 
 
-def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(location: str, server: S3Server) -> None:
+def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(location: str, server: S3Server, brisk: None) -> None:
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
     folder = claim.next_folder()
@@ -140,9 +128,9 @@ def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(location:
 RACE = """
     import sys
     from lycosa.store.workspace import Workspace
-    from tests.store.test_s3_faults import commit
+    from tests.store.racing import commit_rounds
 
-    commit(Workspace.open(sys.argv[1]), int(sys.argv[3]), int(sys.argv[2]))
+    commit_rounds(Workspace.open(sys.argv[1]), int(sys.argv[3]), int(sys.argv[2]))
 """
 
 
@@ -175,7 +163,7 @@ def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(locatio
 
 
 def test_no_message_holds_a_credential(
-    location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    location: str, server: S3Server, brisk: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workspace = Workspace.create(location, partitions=4)
     told: list[str] = []

@@ -13,8 +13,10 @@ from lycosa.core.errors import ClaimLost, StorageError
 from lycosa.store import s3_storage
 from lycosa.store.storage import open_storage
 from lycosa.store.workspace import Workspace
-from tests.servers.s3 import BUCKET, S3Server, s3_server
+from tests.servers.s3 import S3Server, location, server
 from tests.store.racing import FakeBuffer
+
+__all__ = ["location", "server"]
 
 ERROR_IN_A_SUCCESS = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code><Message>Please try again.</Message></Error>'
@@ -23,21 +25,6 @@ EMPTY_LIST = (
     b'<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>'
     b"<KeyCount>0</KeyCount></ListBucketResult>"
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with s3_server() as running:
-        yield running
-
-
-@pytest.fixture
-def location(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name, value in {**server.environment, "LYCOSA_CACHE": str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    server.faults.clear()
-    yield f"s3://{BUCKET}/{tmp_path.name}"
-    server.faults.clear()
 
 
 @pytest.fixture
