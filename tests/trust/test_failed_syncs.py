@@ -48,7 +48,7 @@ class FailedSync(Recorder):
         about = self._fstat(descriptor)
         self.syncs += 1
         if self.syncs == self._at:
-            self.failed = os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(self.root)
+            self.failed = os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(self.root) or "/"
             if not os.path.isdir(self.root + self.failed):
                 self._forgotten = (about.st_ino, about.st_mtime_ns)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
