@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lycosa.cli.main import main
 from tests.servers.nginx import Server, nginx
 
 LYCOSA = (sys.executable, "-m", "lycosa.cli.main")
@@ -74,6 +79,33 @@ def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Sa
     return Said(result.returncode, result.stdout, result.stderr)
 
 
+def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Said:
+    """Run `lycosa` in this process, through its own `main`: half a second faster. For commands that look and end."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    collecting, code = gc.get_threshold(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", [LYCOSA[-1], *arguments])
+        patch.setattr(os, "environ", os.environ.copy())
+        if cwd is not None:
+            patch.chdir(cwd)
+        if text is not None:
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    gc.set_threshold(*collecting)
+    said = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    return Said(code, *said)
+
+
 @pytest.fixture
 def lycosa() -> Lycosa:
+    """The program in a process of its own."""
     return run
+
+
+@pytest.fixture
+def here() -> Lycosa:
+    """The program in this process: where a test elsewhere runs the same command in one of its own."""
+    return run_here

@@ -41,73 +41,73 @@ def test_a_host_without_scheme_and_a_seed_file(lycosa: Lycosa, site: str, tmp_pa
     assert said.json["pages"] == 1
 
 
-def test_search_finds_marks_and_counts(lycosa: Lycosa, workspace: Path) -> None:
+def test_search_finds_marks_and_counts(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     said = lycosa("-w", str(workspace), "search", '"compound eye"')
     assert said.code == 0
     assert "Compound eyes" in said.out
     assert "/eyes.html" in said.out
     assert "1 to 1 of 1 results" in said.err
-    document = lycosa("search", "moths", "--json", "-w", str(workspace)).json
+    document = here("search", "moths", "--json", "-w", str(workspace)).json
     hits = document["hits"]
     assert isinstance(hits, list)
     assert hits[0]["title"] == "The home of <script> & moths"
     assert hits[0]["language"] == "en"
     assert document["total"] == len(hits)
-    nothing = lycosa("-w", str(workspace), "search", "zeppelin")
+    nothing = here("-w", str(workspace), "search", "zeppelin")
     assert nothing.code == 1
     assert "0 results" in nothing.err
 
 
-def test_search_pages_and_filters(lycosa: Lycosa, workspace: Path) -> None:
-    first = lycosa("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--json").json
-    second = lycosa("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--page", "2", "--json").json
+def test_search_pages_and_filters(here: Lycosa, workspace: Path) -> None:
+    first = here("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--json").json
+    second = here("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--page", "2", "--json").json
     assert first["hits"] != second["hits"] or first["total"] == 1
-    assert lycosa("-w", str(workspace), "search", "moths", "--lang", "zh").code == 1
+    assert here("-w", str(workspace), "search", "moths", "--lang", "zh").code == 1
 
 
-def test_status(lycosa: Lycosa, workspace: Path) -> None:
+def test_status(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     said = lycosa("-w", str(workspace), "status")
     assert said.code == 0
     assert "4: visited 2, excluded 1, gone 1" in said.out
-    document = lycosa("-w", str(workspace), "status", "--json").json
+    document = here("-w", str(workspace), "status", "--json").json
     assert document["pages"] == 2
     assert document["urls"] == {"total": 4, "visited": 2, "excluded": 1, "gone": 1}
     assert document["index"]["documents"] == 2  # type: ignore[index]
 
 
-def test_explain_says_why(lycosa: Lycosa, workspace: Path, site: str) -> None:
+def test_explain_says_why(lycosa: Lycosa, here: Lycosa, workspace: Path, site: str) -> None:
     fetched = lycosa("-w", str(workspace), "explain", f"{site}/eyes.html")
     assert "visited: fetched and understood" in fetched.out
     assert "'Eyes of moths'" in fetched.out
-    forbidden = lycosa("-w", str(workspace), "explain", f"{site}/private/x.html")
+    forbidden = here("-w", str(workspace), "explain", f"{site}/private/x.html")
     assert "admitted once, then stopped: robots" in forbidden.out
     assert "Disallow: /private/" in forbidden.out
-    foreign = lycosa("-w", str(workspace), "explain", "http://elsewhere.example/")
+    foreign = here("-w", str(workspace), "explain", "http://elsewhere.example/")
     assert "never admitted" in foreign.out
     assert "is not the host and port of a seed" in foreign.out
-    document = lycosa("-w", str(workspace), "explain", f"{site}/gone.html", "--json").json
+    document = here("-w", str(workspace), "explain", f"{site}/gone.html", "--json").json
     assert document["visits"][0]["http_status"] == 404  # type: ignore[index]
 
 
-def test_sql(lycosa: Lycosa, workspace: Path) -> None:
+def test_sql(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     rows = json.loads(lycosa("-w", str(workspace), "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out)
     assert [row["title"] for row in rows] == ["The home of <script> & moths", "Compound eyes"]
-    csv = lycosa("-w", str(workspace), "sql", "SELECT state, COUNT(*) AS n FROM urls GROUP BY state ORDER BY state", "--csv").out
+    csv = here("-w", str(workspace), "sql", "SELECT state, COUNT(*) AS n FROM urls GROUP BY state ORDER BY state", "--csv").out
     assert csv.split() == ["state,n", "excluded,1", "gone,1", "visited,2"]
-    assert "visited" in lycosa("-w", str(workspace), "sql", "SELECT * FROM urls").out
-    wrong = lycosa("-w", str(workspace), "sql", "SELECT x FROM pages")
+    assert "visited" in here("-w", str(workspace), "sql", "SELECT * FROM urls").out
+    wrong = here("-w", str(workspace), "sql", "SELECT x FROM pages")
     assert wrong.code == 2
     assert "pages has partition" in wrong.err
-    assert lycosa("-w", str(workspace), "sql", "SELECT * FROM nothing").code == 2
+    assert here("-w", str(workspace), "sql", "SELECT * FROM nothing").code == 2
 
 
-def test_looking_at_one_step_writes_nothing(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_looking_at_one_step_writes_nothing(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
     fetched = lycosa("fetch", f"{site}/eyes.html", cwd=tmp_path)
     assert fetched.out.startswith("GET /eyes.html HTTP/1.1\n")
     assert "HTTP/1.1 200 OK" in fetched.out
-    body = lycosa("fetch", f"{site}/eyes.html", "--body", cwd=tmp_path)
+    body = here("fetch", f"{site}/eyes.html", "--body", cwd=tmp_path)
     assert body.out.endswith("</html>")
-    forbidden = lycosa("fetch", f"{site}/private/x.html", cwd=tmp_path)
+    forbidden = here("fetch", f"{site}/private/x.html", cwd=tmp_path)
     assert forbidden.code == 1
     assert "robots" in forbidden.err
     robots = lycosa("robots", f"{site}/private/x.html", cwd=tmp_path)
@@ -118,17 +118,17 @@ def test_looking_at_one_step_writes_nothing(lycosa: Lycosa, site: str, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_parse_reads_files_and_standard_input(lycosa: Lycosa, tmp_path: Path) -> None:
+def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text('<title>T</title><p>Some text here.<a href="b.html">to b</a>')
-    said = lycosa("parse", str(page), "--url", "http://h.example/d/a.html")
+    said = here("parse", str(page), "--url", "http://h.example/d/a.html")
     assert "http://h.example/d/b.html  to b" in said.out
     piped = lycosa("parse", "-", "--json", text="<title>From a pipe</title>")
     assert piped.json["title"] == "From a pipe"
-    assert lycosa("parse", str(tmp_path / "missing.html")).code == 2
+    assert here("parse", str(tmp_path / "missing.html")).code == 2
 
 
-def test_export_check_reparse_index(lycosa: Lycosa, workspace: Path, tmp_path: Path) -> None:
+def test_export_check_reparse_index(lycosa: Lycosa, here: Lycosa, workspace: Path, tmp_path: Path) -> None:
     exported = lycosa("-w", str(workspace), "export", "warc", str(tmp_path / "out"), "--json").json
     assert exported["captures"] == 4  # two pages, one 404, robots.txt
     assert lycosa("-w", str(workspace), "check", "--deep").code == 0
@@ -136,7 +136,7 @@ def test_export_check_reparse_index(lycosa: Lycosa, workspace: Path, tmp_path: P
     assert reparsed == {"pages": 2, "changed": 0, "text_changed": 0, "unreadable": 0}
     rebuilt = lycosa("-w", str(workspace), "index", "--rebuild", "--json").json
     assert rebuilt["documents"] == 2
-    assert lycosa("-w", str(workspace), "search", "moths").code == 0
+    assert here("-w", str(workspace), "search", "moths").code == 0
 
 
 def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
@@ -151,16 +151,16 @@ def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -
     assert "archive.warc.gz" in said.out
 
 
-def test_init_writes_a_configuration_that_crawl_takes(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_init_writes_a_configuration_that_crawl_takes(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
     root = tmp_path / "w"
     assert lycosa("-w", str(root), "init").code == 0
     assert "max_body" in (root / "lycosa.toml").read_text()
-    assert lycosa("-w", str(root), "init").code == 2
+    assert here("-w", str(root), "init").code == 2
     (root / "lycosa.toml").write_text('[[collection]]\nname = "moths"\ndelay = "0s"\ndepth = 0\ncourtesy_factor = 0.0\n')
     said = lycosa("-w", str(root), "crawl", site, "--collection", "moths", "--json", "--set", "crawl.patience=0")
     assert said.json["pages"] == 1
     (root / "lycosa.toml").write_text("[fetch]\nuser_agnt = 'x'\n")
-    wrong = lycosa("-w", str(root), "crawl")
+    wrong = here("-w", str(root), "crawl")
     assert wrong.code == 2
     assert "line 2" in wrong.err
     assert "user_agent" in wrong.err
@@ -180,8 +180,8 @@ def test_init_writes_a_configuration_that_crawl_takes(lycosa: Lycosa, site: str,
         (("nonsense",), "nonsense"),
     ],
 )
-def test_wrong_calls_say_what_to_do_and_leave_nothing(lycosa: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
-    said = lycosa(*arguments, cwd=tmp_path)
+def test_wrong_calls_say_what_to_do_and_leave_nothing(here: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    said = here(*arguments, cwd=tmp_path)
     assert said.code == 2
     assert says in said.err
     assert "Traceback" not in said.err
@@ -189,8 +189,8 @@ def test_wrong_calls_say_what_to_do_and_leave_nothing(lycosa: Lycosa, tmp_path: 
 
 
 @pytest.mark.parametrize("command", ["search x", "status", "explain http://h/", "sql SELECT", "index", "check", "export warc out", "serve"])
-def test_commands_without_a_workspace_say_so(lycosa: Lycosa, tmp_path: Path, command: str) -> None:
-    said = lycosa(*command.split(), cwd=tmp_path)
+def test_commands_without_a_workspace_say_so(here: Lycosa, tmp_path: Path, command: str) -> None:
+    said = here(*command.split(), cwd=tmp_path)
     assert said.code == 1
     assert "is not a workspace" in said.err
     assert "Traceback" not in said.err

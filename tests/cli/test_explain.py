@@ -72,42 +72,42 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
         ("/nobody-links-here.html", "no link to it was found, and no rule would refuse it"),
     ],
 )
-def test_what_refuses_a_url_that_was_never_admitted(lycosa: Lycosa, workspace: str, site: Nginx, path: str, says: str) -> None:
-    said = lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}{path}")
+def test_what_refuses_a_url_that_was_never_admitted(here: Lycosa, workspace: str, site: Nginx, path: str, says: str) -> None:
+    said = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}{path}")
     assert said.code == 0, said.err
     assert "never admitted" in said.out
     assert says in said.out
 
 
-def test_the_other_order_of_a_query_is_named(lycosa: Lycosa, workspace: str, site: Nginx) -> None:
-    said = [lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out for query in ("a=1&b=2", "b=2&a=1")]
+def test_the_other_order_of_a_query_is_named(here: Lycosa, workspace: str, site: Nginx) -> None:
+    said = [here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out for query in ("a=1&b=2", "b=2&a=1")]
     refused = next(text for text in said if "trap_query_permutation" in text)
     assert "the same query parameters are known in another order: http://127.0.4.3" in refused
     assert sum("visited" in text for text in said) >= 1
 
 
-def test_schedule_pace_and_settings(lycosa: Lycosa, workspace: str, site: Nginx) -> None:
+def test_schedule_pace_and_settings(here: Lycosa, workspace: str, site: Nginx) -> None:
     address = f"http://127.0.4.3:{site.port}/one.html"
-    said = lycosa("-w", workspace, "explain", address).out
+    said = here("-w", workspace, "explain", address).out
     assert "recrawl = age: when it is older than 2h" in said
     assert "Crawl-delay of its robots.txt" in said
     assert "crawl_delay 200ms, delay 100ms" in said
     assert "server-first, recrawl age" in said
     assert "5 of 50 pages of the host" in said
-    document = lycosa("-w", workspace, "explain", address, "--json").json
+    document = here("-w", workspace, "explain", address, "--json").json
     entry = document["collections"][0]  # type: ignore[index]
     assert entry["due_at"] > entry["visited_at"].replace(" ", "T")[:19]
     assert document["host_clock"][0]["rules"][0] == {"rule": "crawl_delay", "ms": 200}  # type: ignore[index]
 
 
-def test_a_sitemap_is_explained_as_what_it_is(lycosa: Lycosa, workspace: str, site: Nginx) -> None:
-    said = lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
+def test_a_sitemap_is_explained_as_what_it_is(here: Lycosa, workspace: str, site: Nginx) -> None:
+    said = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
     assert "in news (sitemap)" in said
     assert "read again and again" in said
-    assert "found on" in lycosa("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/listed.html").out
+    assert "found on" in here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/listed.html").out
 
 
-def test_exclusions_are_named_with_their_reason(lycosa: Lycosa, workspace: str) -> None:
-    said = lycosa("-w", workspace, "explain", "http://bad.example/x").out
+def test_exclusions_are_named_with_their_reason(here: Lycosa, workspace: str) -> None:
+    said = here("-w", workspace, "explain", "http://bad.example/x").out
     assert "crawl.exclusions: host bad.example (line 1: they wrote to us)" in said
     assert "refused (excluded): the operator excluded it" in said

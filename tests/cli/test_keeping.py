@@ -34,21 +34,21 @@ def _on_disk(root: str, text: bytes) -> list[str]:
     return found
 
 
-def test_what_is_excluded_is_hidden_at_once_and_kept(lycosa: Lycosa, site: str, root: str) -> None:
-    assert lycosa("-w", root, "search", "compound").code == 0
+def test_what_is_excluded_is_hidden_at_once_and_kept(lycosa: Lycosa, here: Lycosa, site: str, root: str) -> None:
+    assert here("-w", root, "search", "compound").code == 0
     said = lycosa("-w", root, "exclude", f"prefix:{site}/eyes")
     assert said.code == 0, said.err
     assert "still on disk" in said.out
-    assert lycosa("-w", root, "search", "compound").code == 1
-    assert lycosa("-w", root, "search", "moths").code == 0
-    assert lycosa("-w", root, "status", "--json").json["pages"] == 1
-    assert "excluded" in lycosa("-w", root, "explain", f"{site}/eyes.html").out
+    assert here("-w", root, "search", "compound").code == 1
+    assert here("-w", root, "search", "moths").code == 0
+    assert here("-w", root, "status", "--json").json["pages"] == 1
+    assert "excluded" in here("-w", root, "explain", f"{site}/eyes.html").out
     again = lycosa("-w", root, "crawl", "--json", "--delay", "0", "--set", "crawl.patience=3s")
     assert again.json["pages"] == 0
     assert "archive.warc.gz" in _on_disk(root, b"A compound eye sees movement")
 
 
-def test_a_purge_leaves_no_byte(lycosa: Lycosa, site: str, root: str) -> None:
+def test_a_purge_leaves_no_byte(lycosa: Lycosa, here: Lycosa, site: str, root: str) -> None:
     report = lycosa("-w", root, "exclude", "--purge", "--json", f"prefix:{site}/eyes").json
     assert report["pending"] == []
     assert report["records"]
@@ -56,38 +56,38 @@ def test_a_purge_leaves_no_byte(lycosa: Lycosa, site: str, root: str) -> None:
     assert _on_disk(root, b"A compound eye sees movement") == []
     assert _on_disk(root, b"Compound eyes") == []
     assert _on_disk(root, b"Moths fly at night") != []
-    assert lycosa("-w", root, "search", "moths").code == 0
-    assert lycosa("-w", root, "check", "--deep").code == 0
+    assert here("-w", root, "search", "moths").code == 0
+    assert here("-w", root, "check", "--deep").code == 0
     whole = lycosa("-w", root, "exclude", "--purge", "host:127.0.4.1")
     assert whole.code == 0, whole.err
     assert "The last byte of it is gone" in whole.out
     assert _on_disk(root, b"Moths fly at night") == []
-    assert lycosa("-w", root, "status", "--json").json["pages"] == 0
+    assert here("-w", root, "status", "--json").json["pages"] == 0
 
 
-def test_beside_a_running_crawl_nothing_is_promised(lycosa: Lycosa, site: str, root: str) -> None:
+def test_beside_a_running_crawl_nothing_is_promised(lycosa: Lycosa, here: Lycosa, site: str, root: str) -> None:
     with Workspace.open(root).own("run"):
         said = lycosa("-w", root, "exclude", "--purge", f"prefix:{site}/eyes")
     assert said.code == 1
     assert "may hold rows that it has not committed yet" in said.out
-    assert lycosa("-w", root, "exclude").out == f"excluded  prefix:{site.removeprefix('http://')}/eyes\n"
+    assert here("-w", root, "exclude").out == f"excluded  prefix:{site.removeprefix('http://')}/eyes\n"
     again = lycosa("-w", root, "exclude", "--purge")
     assert again.code == 0
     assert "The last byte of it is gone" in again.out
 
 
-def test_wrong_exclusions_change_nothing(lycosa: Lycosa, root: str) -> None:
-    assert "nothing is excluded here" in lycosa("-w", root, "exclude").err
-    said = lycosa("-w", root, "exclude", "www.example.org")
+def test_wrong_exclusions_change_nothing(here: Lycosa, root: str) -> None:
+    assert "nothing is excluded here" in here("-w", root, "exclude").err
+    said = here("-w", root, "exclude", "www.example.org")
     assert said.code == 2
     assert "write host:NAME, domain:NAME or prefix:URL" in said.err
-    assert lycosa("-w", root, "exclude").code == 2
+    assert here("-w", root, "exclude").code == 2
 
 
-def test_merge_folds_everything_on_request(lycosa: Lycosa, root: str) -> None:
-    pages = lycosa("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
+def test_merge_folds_everything_on_request(lycosa: Lycosa, here: Lycosa, root: str) -> None:
+    pages = here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
     said = lycosa("-w", root, "merge", "--whole", "--json").json
     assert said["merged"]["files_after"] < said["merged"]["files_before"]  # type: ignore[index]
-    assert lycosa("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out == pages
+    assert here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out == pages
     assert "became" in lycosa("-w", root, "merge").out
-    assert lycosa("-w", root, "check", "--deep").code == 0
+    assert here("-w", root, "check", "--deep").code == 0

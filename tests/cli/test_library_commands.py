@@ -10,7 +10,7 @@ from lxml import etree
 from tests.cli.conftest import Lycosa
 
 
-def test_from_a_crawl_to_a_library_and_back_to_nothing(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_from_a_crawl_to_a_library_and_back_to_nothing(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
     workspace, out = str(tmp_path / "w"), tmp_path / "out"
     assert lycosa("-w", workspace, "crawl", site, "--delay", "0", "--collection", "en", "-q").code == 0
     assert lycosa("-w", workspace, "merge", "--whole").code == 0
@@ -26,23 +26,23 @@ def test_from_a_crawl_to_a_library_and_back_to_nothing(lycosa: Lycosa, site: str
     for kind in ("jsonl", "parquet", "text"):
         assert lycosa("-w", workspace, "export", kind, str(out), "--lang", "en", "--full", "-q").code == 0
         assert list((out / kind / "en").glob("*/*"))
-    assert lycosa("-w", workspace, "export", "xml", str(out), "--max-size", "1KiB").code == 2
+    assert here("-w", workspace, "export", "xml", str(out), "--max-size", "1KiB").code == 2
     table = lycosa("-w", workspace, "status", "--by", "language", "--csv")
     assert table.out.splitlines()[1].startswith("en,2,1,")
-    assert lycosa("-w", workspace, "status", "--by", "nothing").code == 2
-    assert lycosa("-w", workspace, "status", "--csv").code == 2
+    assert here("-w", workspace, "status", "--by", "nothing").code == 2
+    assert here("-w", workspace, "status", "--csv").code == 2
 
-    listed = json.loads(lycosa("-w", workspace, "collection", "list", "--json").out)
+    listed = json.loads(here("-w", workspace, "collection", "list", "--json").out)
     assert [(each["name"], each["language"], each["pages"]) for each in listed] == [("en", "en", 2)]
     copy = str(tmp_path / "copy")
     copied = lycosa("-w", workspace, "collection", "copy", "en", copy, "--json")
     assert copied.code == 0, copied.err
     assert copied.json["rows"]["pages"] == 2  # type: ignore[index]
     assert lycosa("-w", copy, "index").code == 0
-    assert "eyes.html" in lycosa("-w", copy, "search", "compound eye").out
+    assert "eyes.html" in here("-w", copy, "search", "compound eye").out
     purged = lycosa("-w", workspace, "collection", "purge", "en")
     assert purged.code == 0, purged.err
-    assert lycosa("-w", workspace, "search", "compound eye").code == 1
-    assert lycosa("-w", workspace, "check", "--json").code == 0
+    assert here("-w", workspace, "search", "compound eye").code == 1
+    assert here("-w", workspace, "check", "--json").code == 0
     assert lycosa("-w", workspace, "collection", "purge", "en").code in (0, 2)
-    assert lycosa("-w", workspace, "collection", "copy", "en", str(tmp_path / "third")).code == 2
+    assert here("-w", workspace, "collection", "copy", "en", str(tmp_path / "third")).code == 2

@@ -28,12 +28,12 @@ def _only(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def test_what_waits_and_why(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_what_waits_and_why(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1h")
     assert lycosa("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *again).code == 0
-    assert "waiting " in lycosa("-w", root, "status").out
-    last_visit = datetime.fromisoformat(str(lycosa("-w", root, "status", "--json").json["last_visit"])).timestamp()
+    assert "waiting " in here("-w", root, "status").out
+    last_visit = datetime.fromisoformat(str(here("-w", root, "status", "--json").json["last_visit"])).timestamp()
     at_once = workspace_status(root, ManualClock(round(last_visit * 1000) + 100))
     assert at_once["waiting"] == {"host_rests": 3}
     collection = _only(at_once)
@@ -43,13 +43,13 @@ def test_what_waits_and_why(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
     assert (_only(then)["due_again"], collection["due_again"]) == (1, 0)
 
 
-def test_hours_and_pauses_of_collections(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
+def test_hours_and_pauses_of_collections(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     lycosa("-w", root, "crawl", site, *FOREVER, "--set", "collection.schedule=22:00-06:00", "--set", "collection.max_pages=10")
     night, noon = (ManualClock(hour * 3_600_000) for hour in (23, 12))
     assert _only(workspace_status(root, night))["open_now"] is True
     assert _only(workspace_status(root, noon))["open_now"] is False
-    assert "only 22:00-06:00 UTC" in lycosa("-w", root, "status").out
+    assert "only 22:00-06:00 UTC" in here("-w", root, "status").out
 
 
 def test_what_a_living_daemon_says_is_shown(lycosa: Lycosa, workspace: Path) -> None:
@@ -74,9 +74,9 @@ def test_traps_are_counted_by_rule() -> None:
     assert _traps(frame) == [{"rule": "calendar", "urls": 30, "parts": 0}, {"rule": "near_identical", "urls": 4, "parts": 2}]
 
 
-def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(lycosa: Lycosa, workspace: Path) -> None:
+def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(here: Lycosa, workspace: Path) -> None:
     storage = Workspace.open(str(workspace)).storage
-    assert lycosa("-w", str(workspace), "status", "--json").json["cluster"] is None
+    assert here("-w", str(workspace), "status", "--json").json["cluster"] is None
 
     def worker(name: str, node: str, **more: object) -> dict[str, object]:
         progress = {"pages": 1_200, "visits": 1_300, "rate": 2.5, "queue": 3, "hosts": 2, "in_flight": 7, "errors": {"timeout": 2}}
@@ -92,7 +92,7 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(lycosa: Lycosa, w
     try:
         storage.make_folder("run")
         storage.replace(CLUSTER, json.dumps(document).encode())
-        said = lycosa("-w", str(workspace), "status").out
+        said = here("-w", str(workspace), "status").out
         for text in (
             "engine ray, led by ray-head-77: 2 nodes (1 dead), 3 workers, 64 partitions (2 unassigned), log entry 9",
             "running             a cluster",
@@ -103,29 +103,29 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(lycosa: Lycosa, w
             "2.5 pages a second, 1,200 pages, 7 in flight; 51,000 waiting; behind by 3 log entries; idle; errors timeout 2",
         ):
             assert text in said
-        nodes = lycosa("-w", str(workspace), "status", "--json").json["cluster"]["nodes"]  # type: ignore[index]
+        nodes = here("-w", str(workspace), "status", "--json").json["cluster"]["nodes"]  # type: ignore[index]
         assert [(node["name"], node["rate"], node["partitions"]) for node in nodes] == [("a", 5.0, 32), ("b", 0, 16)]
         document["written_at"] = "2026-01-01T00:00:00Z"
         storage.replace(CLUSTER, json.dumps(document).encode())
-        said = lycosa("-w", str(workspace), "status").out
+        said = here("-w", str(workspace), "status").out
         assert "nothing was heard of ray-head-77 for" in said
         assert "since 2026-01-01T00:00:00Z" in said
         assert "10.0.0.1" not in said
         assert "nobody crawls here now" in said
         document |= {"ended": True, "workers": [], "written_at": format_time(SystemClock().now_ms())}
         storage.replace(CLUSTER, json.dumps(document).encode())
-        said = lycosa("-w", str(workspace), "status").out
+        said = here("-w", str(workspace), "status").out
         assert "ended its work at" in said
         assert "nobody crawls here now" in said
     finally:
         storage.remove(CLUSTER)
 
 
-def test_partitions_are_chosen_once(lycosa: Lycosa, tmp_path: Path) -> None:
+def test_partitions_are_chosen_once(lycosa: Lycosa, here: Lycosa, tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     assert lycosa("-w", root, "init", "--partitions", "8").code == 0
     assert Workspace.open(root).partitions == 8
-    again = lycosa("-w", root, "init", "--partitions", "16", "--force")
+    again = here("-w", root, "init", "--partitions", "16", "--force")
     assert again.code == 2
     assert "8 partitions" in again.err
-    assert lycosa("-w", str(tmp_path / "x"), "init", "--partitions", "5000").code == 2
+    assert here("-w", str(tmp_path / "x"), "init", "--partitions", "5000").code == 2
