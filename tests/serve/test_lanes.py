@@ -62,14 +62,15 @@ def test_a_crowd_is_let_in_in_turn() -> None:
         assert len(works.begun) == AT_ONCE[Lane.SEARCH]
         change = asyncio.create_task(_ask(lanes, "POST", "/api/v1/urls"))
         report = asyncio.create_task(_ask(lanes, "GET", "/api/v1/status"))
+        typing = asyncio.create_task(_ask(lanes, "GET", "/api/v1/suggest"))
         await _settle()
-        assert works.begun[-2:] == ["/api/v1/urls", "/api/v1/status"], "they do not wait for searches"
+        assert works.begun[-3:] == ["/api/v1/urls", "/api/v1/status", "/api/v1/suggest"], "they do not wait for searches"
         works.most = 0
         works.gate.set()
-        await asyncio.gather(*crowd, change, report)
+        await asyncio.gather(*crowd, change, report, typing)
         searches = [each for each in works.begun if each.startswith("/api/v1/search")]
         assert searches == [f"/api/v1/search{number}" for number in range(200)]
-        assert works.most <= AT_ONCE[Lane.SEARCH] + 2
+        assert works.most <= AT_ONCE[Lane.SEARCH] + 3
 
     _run(scenario())
 
@@ -94,7 +95,8 @@ def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
     ("method", "path", "lane"),
     [
         ("GET", "/", Lane.SEARCH),
-        ("GET", "/api/v1/suggest", Lane.SEARCH),
+        ("GET", "/api/v1/search", Lane.SEARCH),
+        ("GET", "/api/v1/suggest", Lane.TYPING),
         ("POST", "/api/v1/peer/find", Lane.PEER),
         ("POST", "/api/v1/urls", Lane.CHANGE),
         ("DELETE", "/api/v1/watches/1", Lane.CHANGE),

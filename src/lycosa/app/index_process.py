@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 from collections.abc import Callable
 from types import FrameType
@@ -15,6 +17,7 @@ from lycosa.core.stopping import StopFlag
 from lycosa.index.indexer import Indexer
 
 _LEAST_INTERVAL_MS = 500
+_NICENESS = 5  # where the processor is short, who asks for pages goes first, and the crawl
 
 
 def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> None:
@@ -25,6 +28,8 @@ def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> Non
         ending.set()
 
     signal.signal(signal.SIGTERM, end)
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
     tune_memory()
     indexer = Indexer(root, settings, between=give_back)
     last = working = False
