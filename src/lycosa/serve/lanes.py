@@ -28,8 +28,8 @@ class Lane(StrEnum):
 
 _CORES = os.cpu_count() or 1
 AT_ONCE = {Lane.SEARCH: max(2, _CORES), Lane.TYPING: 2, Lane.PEER: 2 + _CORES, Lane.CHANGE: 4, Lane.OTHER: 8}
-"""How many are worked at once. Searches are bound by the processor: with two more of them than cores, suggestions and the slowest answers took
-a third longer (50 questions a second, two cores). Of the others some read files for seconds."""
+"""How many are worked at once. Searches are bound by the processor: with two more of them than cores suggestions took half as long
+again, and the slowest searches a third (50 questions a second, two cores). Of the others some read files for seconds."""
 
 AT_ONCE_ASKING = 16
 """Searches at once where others are asked too, over the network: then most of them wait for an answer."""
