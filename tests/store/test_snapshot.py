@@ -163,6 +163,33 @@ def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace
     assert aged.state().head == 352
 
 
+def test_of_old_snapshots_few_stay_whole(aged: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each names all archive files, and one comes with every hundredth entry."""
+    claim_until(aged, 601)
+    monkeypatch.setattr("lycosa.store.sweep._WHOLE_NEWEST", 2)
+    monkeypatch.setattr("lycosa.store.sweep._WHOLE_EVERY", 300)
+    before, lines = aged.state().document(), {number: attempts_of(aged, number) for number in range(100, 700, 100)}
+    assert sweep(aged, now_ms=NOW).entries == 0
+    assert [number for number in lines if read_snapshot(aged.storage, number) is not None] == [300, 500, 600]
+    assert {number: attempts_of(aged, number) for number in lines} == lines
+    assert aged.state().document() == before
+    checked = verify(aged)
+    assert checked.ok
+    assert checked.counts["log entries"] == 601
+    reads: list[str] = []
+    read = aged.storage.read
+    monkeypatch.setattr(aged.storage, "read", lambda relative: reads.append(relative) or read(relative))  # type: ignore[func-returns-value]
+    sweep(aged, now_ms=NOW)
+    assert snapshot_path(100) not in reads
+    assert sweep(aged, now_ms=LATER).entries == 499
+    assert verify(aged).ok
+
+
+def attempts_of(workspace: Workspace, number: int) -> bytes:
+    """The first line of a snapshot."""
+    return (workspace.storage.read(snapshot_path(number)) or b"").partition(b"\n")[0]
+
+
 def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snapshot(aged: Workspace) -> None:
     follower = LogState(aged.log)
     for entry in aged.log.entries()[:50]:

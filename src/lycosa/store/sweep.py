@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import polars as pl
 
@@ -22,7 +23,7 @@ from lycosa.store.files import ENTRY
 from lycosa.store.local_storage import ASIDE_SUFFIX
 from lycosa.store.merge import maintenance
 from lycosa.store.plan import BASE, DELTA
-from lycosa.store.snapshot import INTERVAL, read_snapshot, snapshot_numbers, write_header
+from lycosa.store.snapshot import INTERVAL, read_snapshot, snapshot_numbers, snapshot_path, write_header
 from lycosa.store.state import LogState
 from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
@@ -31,6 +32,9 @@ DAY_MS = 86_400_000
 KEEP_REPLACED_MS = DAY_MS
 KEEP_ENTRIES_MS = 7 * DAY_MS
 _TABLE_SUFFIX = ".parquet"
+_WHOLE_NEWEST, _WHOLE_EVERY = 4, 10_000
+"""Snapshots that stay whole: so many of the newest, should one be damaged, and of older ones those of such entries, where a check of the
+entries that are there can begin. Each names all archive files: of a million commits one has 35 MB."""
 _PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
 
 
@@ -157,12 +161,14 @@ class _Broom:
             self.report.folders += self.storage.remove_empty_below(top)
 
     def log(self) -> None:
-        """Entries before a snapshot. Last of all, since the rest goes by what they say."""
-        whole = [number for number in snapshot_numbers(self.storage) if self._is_whole(number)]
+        """Entries before a snapshot, and old snapshots. Last of all, since the rest goes by what they say."""
+        numbers = snapshot_numbers(self.storage)
+        whole = list(islice(filter(self._is_whole, reversed(numbers)), _WHOLE_NEWEST))
         if not whole:
             return
+        self._thin([number for number in numbers if number < whole[-1]])
         # The newest may turn out damaged one day: what is behind the one before it can stand in.
-        start = whole[-2:][0]
+        start = whole[:2][-1]
         doomed = []
         for number in (number for number in self.workspace.log.numbers() if number < start):
             entry = self.workspace.log.read(number)
@@ -181,6 +187,18 @@ class _Broom:
         for entry in doomed:
             self.storage.remove(entry_path(entry.number))
             self.report.entries += 1
+
+    def _thin(self, numbers: list[int]) -> None:
+        """Leave of these snapshots the first lines, but for every `_WHOLE_EVERY`th. The oldest first: before the last one that is done all
+        are, and none of them is read again."""
+        waiting = []
+        for number in reversed(numbers):
+            if number % _WHOLE_EVERY:
+                if not (self.storage.read(snapshot_path(number)) or b"").partition(b"\n")[2]:
+                    break
+                waiting.append(number)
+        for number in reversed(waiting):
+            write_header(self.storage, number, ())
 
     def _recent(self) -> dict[str, bool]:
         """What was replaced of late, and whether it may go; anything else was replaced before, or never counted."""
