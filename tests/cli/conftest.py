@@ -95,7 +95,7 @@ def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) 
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
     gc.set_threshold(*collecting)
-    said = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    said = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return Said(code, *said)
 
 
