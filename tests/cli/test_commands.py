@@ -212,6 +212,13 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
     assert not {"polars", "pyarrow", "pydantic", "tantivy", "numpy", "pycurl", "fastapi"} & set(modules)
 
 
+def test_the_end_does_not_look_for_cycles_among_all_objects() -> None:
+    told = "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count(), len(gc.get_objects())))"  # called last
+    program = f"{told}; from lycosa.cli.main import main; sys.argv = ['lycosa', '--version']; main()"
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert int(said[-2]) > 100 * int(said[-1])
+
+
 def test_only_the_command_that_is_called_is_built() -> None:
     def names(*words: str) -> list[str | None]:
         return [each.name for each in main.app_for(words).registered_commands]
