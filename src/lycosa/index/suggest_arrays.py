@@ -4,6 +4,7 @@ words and their letters is numpy's. Hot path: bench/search.py."""
 from __future__ import annotations
 
 import functools
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _WORDS_AT_ONCE = 16 * _CHUNK
 _PHRASES_AT_ONCE = 8_192
 _KEY = 8  # bytes of a text that are compared at once
 _ALNUM, _MARK, _EAST_ASIAN, _RUN_TOGETHER = 1, 2, 4, 8
+_LETTERS = 8_192  # whose kinds are remembered: more than most collections have
 
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -250,19 +252,15 @@ def _copy(written: Bytes, at: Numbers, whole: Bytes, starts: Numbers, lengths: N
 
 
 def _kinds(letters: npt.NDArray[np.uint32]) -> Bytes:
-    table = _table()
-    kinds = table[np.minimum(letters, len(table) - 1)]
-    far = np.flatnonzero(letters >= len(table) - 1)
-    kinds[far] = [_kind(chr(letter)) for letter in letters[far].tolist()]
-    return kinds
+    met = np.zeros(sys.maxunicode + 1, bool)
+    met[letters] = True
+    each = np.flatnonzero(met)
+    table = np.zeros(len(met), np.uint8)
+    table[each] = [_kind(chr(letter)) for letter in each.tolist()]
+    return table[letters]
 
 
-@functools.cache
-def _table() -> Bytes:
-    """The kinds of the characters of the first plane."""
-    return np.array([_kind(chr(code)) for code in range(0x10000)], np.uint8)
-
-
+@functools.lru_cache(_LETTERS)
 def _kind(letter: str) -> int:
     found = _ALNUM if letter.isalnum() else _MARK if unicodedata.category(letter)[0] == "M" else 0
     if letter >= "\u0e00":
