@@ -127,6 +127,8 @@ class _Said:
         return group if text == digest else 0
 
     def _place(self, url_key: int) -> int:
+        if not self._keys.size:
+            return -1
         key = np.uint64(url_key)
         place = int(np.searchsorted(self._keys, key))
         return place if place < self._keys.size and self._keys[place] == key else -1

@@ -269,7 +269,7 @@ class CharacterAnalyzer(PartsAnalyzer):
             ends = list(itertools.accumulate(map(len, cut)))
             cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         several = " ".join([word for word in cut if len(word) > 1 or word == "\n"])
-        parts.update(zip(runs, " ".join(ready).split(" \n "), strict=True))
+        parts.update(zip(runs, ready.replace("", " ")[1:-1].split(" \n "), strict=True))  # a join takes six times as long
         words.update(zip(runs, map(str.strip, several.split("\n")), strict=True))
         return True
 
