@@ -1,0 +1,87 @@
+"""The date is set under a daemon, alone and as a cluster of two workers: all its processes are told other dates. Pages come again, the
+index goes on, nobody is asked too often, and it ends as it should."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lycosa.index.shards import current_generation
+from lycosa.store.check import verify
+from lycosa.store.workspace import Workspace
+from tests.app.daemons import QUICK, Running, daemon
+from tests.servers.nginx import Nginx
+from tests.trust.dates import Dates
+from tests.trust.test_clock_jumps import DAY, HOSTS, HOUR, PAGES, PAUSE_MS, YEAR, seeds, web
+
+__all__ = ["web"]
+
+_LIMIT_S = 300.0
+_SETTINGS = """
+[store]
+merge_commits = 4
+[[collection]]
+name = "c"
+seeds = {seeds}
+delay = "{pause}ms"
+courtesy_factor = 0
+traps = false
+recrawl = "age"
+max_age = "12s"
+"""
+
+
+def until(running: Running, reached: Callable[[], bool], what: str) -> None:
+    """Wait while the daemon lives."""
+    deadline = time.monotonic() + _LIMIT_S
+    while not reached():
+        assert running.process.poll() is None, f"it ended with {running.process.returncode}:\n{running.errors}"
+        assert time.monotonic() < deadline, f"{what}: {running.errors}"
+        time.sleep(0.1)
+
+
+def fetched(web: Nginx, mark: int) -> Counter[str]:
+    return Counter(request.url for request in web.requests(mark) if request.uri != "/robots.txt")
+
+
+def indexed(workspace: Path) -> int:
+    """Up to which log entry the index has it all."""
+    generation = current_generation(str(workspace))
+    return generation.log_entry if generation is not None else 0
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("jumps", [(-HOUR,), (YEAR, 0), (-DAY, DAY, -YEAR)], ids=["an hour back", "a year ahead and back", "to and fro"])
+def test_a_daemon_goes_on(web: Nginx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jumps: tuple[int, ...], workers: int) -> None:
+    dates = Dates(tmp_path)
+    for name, value in dates.environment.items():
+        monkeypatch.setenv(name, value)
+    mark = web.mark()
+    shared = ("--engine", "local", "--workers", str(workers)) if workers > 1 else ()
+    settings = QUICK + _SETTINGS.format(seeds=json.dumps(seeds(web)), pause=PAUSE_MS)
+    with daemon(tmp_path / "w", settings, *shared) as running:
+        monkeypatch.undo()
+        for ahead_ms in (0, *jumps):
+            dates.set(ahead_ms // 1_000)
+            time.sleep(2 * PAUSE_MS / 1_000)  # what was asked for before has been answered
+            since, before = web.mark(), indexed(tmp_path / "w")
+
+            def all_came_again(since: int = since) -> bool:
+                found = fetched(web, since)
+                return len(found) == HOSTS * (PAGES + 1) and min(found.values()) >= 2
+
+            until(running, all_came_again, f"{ahead_ms} ms ahead: pages do not come again")
+            until(running, lambda before=before: indexed(tmp_path / "w") > before, f"{ahead_ms} ms ahead: the index stands still")  # type: ignore[misc]
+        assert running.stop() == 0, running.errors
+    for host in {request.host for request in web.requests(mark)}:
+        times = sorted(request.at for request in web.requests(mark) if request.host == host)
+        assert min(later - earlier for earlier, later in pairwise(times)) >= PAUSE_MS - 20
+    report = verify(Workspace.open(str(tmp_path / "w")), deep=True)
+    assert report.ok, report.findings
