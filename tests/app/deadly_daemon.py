@@ -5,8 +5,10 @@ Importing `deadly` makes them die. The patches stand at module level, so spawned
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
+import weakref
 
 from lycosa.app import daemon, worker_keeper
 from lycosa.core.errors import LycosaError
@@ -26,7 +28,19 @@ def _hanging(payload: bytes, **about: object) -> Page:
 
 understand.parse_page = _hanging  # type: ignore[attr-defined]
 
+
+class Cycle:
+    """Knows itself, and says when it is gone."""
+
+    def __init__(self) -> None:
+        self.itself = self
+        weakref.finalize(self, print, "a cycle was collected", file=sys.stderr, flush=True).atexit = False
+
+
 if __name__ == "__main__":
+    gc.set_threshold(700_000, 20, 100)  # as `lycosa.cli.main` has it
+    daemon._TIDY_EVERY_MS = 500
+    Cycle()
     worker_keeper.LONGEST_PAGE_MS = int(sys.argv[2]) if len(sys.argv) > 2 else worker_keeper.LONGEST_PAGE_MS
     try:
         daemon.run(daemon.RunOrder(sys.argv[1]), lambda line: print(line, file=sys.stderr, flush=True))

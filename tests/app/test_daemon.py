@@ -141,6 +141,7 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
             running.until(lambda: any(row["reason"] == "parse_crashed" for row in running.rows("urls")))
             running.until_pages(2)
             running.until(lambda: running.worker)
+            running.until(lambda: "a cycle was collected" in running.errors)  # by the way: it tidies up once a minute, here sooner
             assert running.stop() == 0, running.errors
         assert asked(server)["/deadly.html"] == 1
     assert "signal 11 (SIGSEGV), while it read http://127.0.6.5" in running.errors

@@ -21,7 +21,7 @@ from lycosa.app.index_keeper import IndexKeeper
 from lycosa.app.live import COMMAND, FILE, write_live
 from lycosa.app.live import live_status as live_status
 from lycosa.app.log_news import LogNews
-from lycosa.app.memory import trim
+from lycosa.app.memory import tidy
 from lycosa.app.planning import Plan, make_plan
 from lycosa.app.room import Room
 from lycosa.app.settings_watch import SettingsWatch, read_text
@@ -40,7 +40,7 @@ from lycosa.store.workspace import CONFIGURATION, Workspace
 _LOOK_EVERY_S = 0.1
 _ROOM_EVERY_MS = 1_000
 _LIVE_EVERY_MS = 2_000
-_TRIM_EVERY_MS = 60_000
+_TIDY_EVERY_MS = 60_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,7 +115,7 @@ class Daemon:
         self._upkeep = Upkeep(workspace, plan.config, clock, engine)
         here = workspace.storage
         self._room = Room(here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve)
-        self._next_room = self._next_live = self._next_trim = 0
+        self._next_room = self._next_live = self._next_tidy = 0
         self._worker: WorkerKeeper | ClusterKeeper = (
             WorkerKeeper(workspace.root, say) if engine is None else ClusterKeeper(workspace, engine, order.workers, say, clock)
         )
@@ -167,9 +167,9 @@ class Daemon:
         with suppress(OSError):
             self._upkeep.tick(room=self._room.enough)
         self._news.tick()
-        if now >= self._next_trim:
-            self._next_trim = now + _TRIM_EVERY_MS
-            trim()
+        if now >= self._next_tidy:
+            self._next_tidy = now + _TIDY_EVERY_MS
+            tidy()
         if self._worker.child is None and now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live()
