@@ -59,7 +59,8 @@ def tidy() -> None:
     """Once a minute, where nearly nothing happens: what is in cycles goes, and what is free is given back.
 
     Python collects cycles when many objects have been made, and commands ask it to wait long (`lycosa.cli.main`): a daemon kept what each
-    note that it writes leaves behind (3 KB: JSON with line breaks is made by functions that know one another), 50 MB a day, with several workers 180, for ever.
+    note that it writes leaves behind (3 KB: JSON with line breaks is made by functions that know one another), 50 MB a day, with several
+    workers 180, for ever.
     """
     gc.collect()
     trim()
