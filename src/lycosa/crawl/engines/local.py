@@ -18,6 +18,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from lycosa.crawl.engines.local_map import mapped
 from lycosa.crawl.engines.local_remote import NODE, LocalRemote
 
 _RESTART_PAUSE_S = 0.1
+_GRAVES = 1_000
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ class LocalEngine:
         self._orders: queue.SimpleQueue[tuple[_Place, Future[None]] | None] = queue.SimpleQueue()
         self._bell, self._listens = socket.socketpair()
         self._places: list[_Place] = []
+        self._graves: deque[Path] = deque()
         self._number = 0
         self._lock = threading.Lock()
         self._closed = False
@@ -145,7 +148,7 @@ class LocalEngine:
                 self._ended(running[each])  # type: ignore[index]
         for place in [each for each in self._places if time.monotonic() >= each.start_at]:
             if self._note(place, "gone").exists():  # somebody has killed it meanwhile
-                self._places.remove(place)
+                self._forget(place)
             else:
                 self._spawn(place)
         return True
@@ -186,7 +189,17 @@ class LocalEngine:
         with contextlib.suppress(FileNotFoundError):
             how = self._note(place, "complaint").read_text()
         place.remote.bury(how)
+        self._forget(place)
+
+    def _forget(self, place: _Place) -> None:
+        """Of one that is gone for good its grave stays for who asks for it, and of those that went long ago nothing: a daemon starts a
+        hundred thousand a month."""
         self._places.remove(place)
+        for kind in ("pid", "sock", "complaint", "restarts"):
+            self._note(place, kind).unlink(missing_ok=True)
+        self._graves.append(self._note(place, "gone"))
+        while len(self._graves) > _GRAVES:
+            self._graves.popleft().unlink(missing_ok=True)
 
     def _end(self) -> None:
         """Kill all that is left, and forget what nobody will start any more."""
