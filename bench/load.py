@@ -6,7 +6,8 @@
 Times with and without load alternate. Each reader asks the search page or the API, then waits `--every` seconds on average (0: not at all),
 and so does each writer: URLs submitted, watches and monitors made and removed, a collection paused and resumed, now and then a host
 excluded. With `--hunts` a further time follows in which somebody hunts besides, for which the daemon pauses its crawl. Everything runs on
-this machine, the web and the clients too. Exit code 1: an error, or an answer that took longer than half a second in more than one of 100.
+this machine, the web and the clients too. Exit code 1: an error, an answer that took longer than half a second in more than one of 100, a
+crawl that keeps less than four fifths of its rate, or one whose rate without load changes so much that nothing can be said of that.
 """
 
 from __future__ import annotations
