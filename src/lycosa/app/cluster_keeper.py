@@ -19,6 +19,7 @@ from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time
 from lycosa.crawl.engine import Engine
 from lycosa.crawl.grants import PageBudget
+from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
 
 _LIVE_EVERY_MS = 2_000
@@ -58,9 +59,12 @@ class ClusterChild:
 
 
 class ClusterKeeper:
-    """As `lycosa.app.worker_keeper.WorkerKeeper`, for many workers on an engine. `workers`: how many; None: one for each CPU."""
+    """As `lycosa.app.worker_keeper.WorkerKeeper`, for many workers on an engine. `workers`: how many; None: one for each CPU. `state`: the
+    log, read on when it is needed."""
 
-    def __init__(self, workspace: Workspace, engine: Engine, workers: int | None, say: Callable[[str], None], clock: Clock) -> None:
+    def __init__(
+        self, workspace: Workspace, engine: Engine, workers: int | None, say: Callable[[str], None], clock: Clock, state: LogState
+    ) -> None:
         self._workspace = workspace
         self._engine = engine
         self._workers = workers
@@ -71,7 +75,7 @@ class ClusterKeeper:
         self._plan: Plan | None = None  # what it was started with
         self._since = ""
         self._next_live = 0
-        self._state = workspace.state()
+        self._state = state
         self.child: ClusterChild | None = None
         self.proven: Plan | None = None
         self.trouble = ""

@@ -112,12 +112,15 @@ class Daemon:
         watch.watch(self._watched(plan))
         self._news = LogNews(workspace, say, clock)
         self._engine = engine
-        self._upkeep = Upkeep(workspace, plan.config, clock, engine)
+        self._state = workspace.state()
+        self._upkeep = Upkeep(workspace, plan.config, clock, engine, self._state)
         here = workspace.storage
         self._room = Room(here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve)
         self._next_room = self._next_live = self._next_tidy = 0
         self._worker: WorkerKeeper | ClusterKeeper = (
-            WorkerKeeper(workspace.root, say) if engine is None else ClusterKeeper(workspace, engine, order.workers, say, clock)
+            WorkerKeeper(workspace.root, say)
+            if engine is None
+            else ClusterKeeper(workspace, engine, order.workers, say, clock, self._state)
         )
         self._hunts = HuntKeeper(workspace, say, alone=engine is None)
         self._index = IndexKeeper(workspace.root, say)
@@ -213,7 +216,7 @@ class Daemon:
         old, self._plan = self._plan, plan
         if (plan.config.store, plan.config.run) != (old.config.store, old.config.run):
             self._upkeep.close()
-            self._upkeep = Upkeep(self._workspace, plan.config, self._clock, self._engine)
+            self._upkeep = Upkeep(self._workspace, plan.config, self._clock, self._engine, self._state)
             here = self._workspace.storage
             self._room = Room(here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve)
         if plan.config.index != old.config.index:

@@ -16,6 +16,7 @@ from lycosa.graph.generation import make_generation, newest
 from lycosa.index.shards import index_analysis
 from lycosa.store.merge import merge, merge_is_due
 from lycosa.store.plan import MergeSettings
+from lycosa.store.state import LogState
 from lycosa.store.sweep import sweep
 from lycosa.store.workspace import Workspace
 
@@ -26,15 +27,18 @@ RANK_EVERY_MS = 86_400_000
 class Upkeep:
     """Starts the job that folds and sweeps, at most one at a time. It may be killed at any moment; `close` does.
 
-    With an `engine` its processes carry the job out, table by table; it ends them when it is closed.
+    With an `engine` its processes carry the job out, table by table; it ends them when it is closed. `state`: the log, of whoever has it
+    in this thread already: after years it is tens of megabytes.
     """
 
-    def __init__(self, workspace: Workspace, config: Config, clock: Clock, engine: Engine | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, config: Config, clock: Clock, engine: Engine | None = None, state: LogState | None = None
+    ) -> None:
         self._workspace = workspace
         self._settings = config.store
         self._interval_ms = config.run.merge_interval
         self._clock = clock
-        self._state = workspace.state()
+        self._state = state if state is not None else workspace.state()
         self._next = clock.monotonic_ms() + self._interval_ms
         self._next_sweep = clock.monotonic_ms() + _SWEEP_EVERY_MS
         self._engine = engine
