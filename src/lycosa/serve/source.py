@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from typing import Protocol
 
+from lycosa.app.memory import trim
 from lycosa.index.shards import by_count
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
 from lycosa.search.federation import Federation
@@ -127,7 +128,8 @@ class SearchSource:
                     self._searcher = Searcher(self._root)
         if self._reloading.acquire(blocking=False):  # who comes first opens what is new, the others go on with what is open
             try:
-                self._searcher.reload()
+                if self._searcher.reload():
+                    trim()  # what was open before is free now
             finally:
                 self._reloading.release()
         return self._searcher
