@@ -105,9 +105,14 @@ class Clocks:
             if host.in_flight >= self._rules.connections_per_host:
                 return BUSY
             ready_at = host.ready_at
-        if self._crowded(address):
+        if self.crowded(address):
             return BUSY
         return max(ready_at, self._place_at(host, domain))
+
+    def crowded(self, address: str) -> bool:
+        """Whether an address has as many fetches under way as it may have."""
+        limit = self._address_limit
+        return limit > 0 and address != "" and self._addresses.get(address, 0) >= limit
 
     def check_at(self, host_key: int, domain: str) -> int:
         """When a check of availability may ask the host: when nobody is asking it, its usual pause is over and fewer than its domain's
@@ -132,7 +137,7 @@ class Clocks:
         free_at = self._place_at(host, domain)
         if free_at > now:
             found.append(("domain_connections", 0) if free_at == BUSY else ("domain", free_at - now))
-        if self._crowded(address):
+        if self.crowded(address):
             found.append(("address_connections", 0))
         return found
 
@@ -305,10 +310,6 @@ class Clocks:
         if host is not None and host.burst and host.rested_at in place.resting:
             return place.not_before
         return place.ready_at(self._places)
-
-    def _crowded(self, address: str) -> bool:
-        limit = self._address_limit
-        return limit > 0 and address != "" and self._addresses.get(address, 0) >= limit
 
     def _tidy_if_grown(self, now: int) -> None:
         if len(self) >= self._tidy_at:

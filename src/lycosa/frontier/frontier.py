@@ -9,7 +9,8 @@ Invariants
 - A host that has something to ask only in collections that may not fetch now stands aside, in the order in which hosts come, until
   one of them may or it is scheduled again.
 - A host that could be asked but for its domain stands in the domain's line (`parked`); only the line's first is woken when the
-  domain has a place.
+  domain has a place. One that could be asked but for its address stands in the address's line; the first looks again when a fetch there
+  ends, and all of them once a second.
 - A head holds the first of its collection's URLs of the host in the strategy's order; when it is not `complete`, the tables
   hold more (`lycosa.frontier.reserve` brings them in).
 Times are milliseconds of the monotonic clock. What rests is in the tables; nothing here outgrows the limits it is given.
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from lycosa.core.records import HostRow, UrlRow
+from lycosa.frontier.address_lines import AddressLines
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.domain_clock import BUSY
 from lycosa.frontier.latency import Latency
@@ -78,7 +80,7 @@ class HostQueue:
 
 
 _DEFAULT_ORDER = Order()
-_LOOK_AGAIN_MS = 100
+_LOOK_AGAIN_MS = 1_000
 _OVERFULL = 2
 _ASIDE = -1  # `scheduled_at` of a host that stands aside: any time at which it may be asked is another
 _MOST_STALE = 1_000
@@ -95,6 +97,7 @@ class Frontier:
         self._due: list[tuple[Rank, int, int]] = []  # heap of (host's rank, number, host_key)
         self._wakes: list[tuple[int, str]] = []  # heap of (time, domain): a host of the domain's line may be asked
         self._aside: dict[str, list[tuple[Rank, int, int]]] = {}  # by collection, heaps as `_due`
+        self._lines = AddressLines()
         self._waking: dict[str, int] = {}  # domain -> the time of its one valid entry there
         self._numbers = count(1)
         self._size = 0
@@ -140,6 +143,7 @@ class Frontier:
     def close_host(self, host_key: int) -> HostQueue:
         """Take an active host out, with what waits in its heads (the tables hold it too)."""
         queue = self._hosts.pop(host_key)
+        self._lines.leave(host_key)
         self._size -= queue.size
         self.dry.discard(host_key)
         return queue
@@ -228,6 +232,7 @@ class Frontier:
             key, domain = queue.row.host_key, queue.row.registrable_domain
             if self.unvisited_only and queue.row.visited:
                 put_off.append(queue)
+                self._lines.leave(key)
                 if len(self._orders) == 1:
                     break  # those behind it are visited too
                 continue
@@ -237,8 +242,10 @@ class Frontier:
                 queue.parked = True
                 self.clocks.park(key, domain)
             elif self.ready_at(key) > now:
-                self._schedule(queue, now + _LOOK_AGAIN_MS)  # its address is busy with other hosts
+                self._lines.stand(key, queue.row.ip)
+                self._schedule(queue, now + _LOOK_AGAIN_MS)  # or when it is the first in line, and a fetch there ends
             else:
+                self._lines.leave(key)
                 rows = self._pop(queue, now, closed)
                 if rows:
                     self.start(key, now)
@@ -247,6 +254,7 @@ class Frontier:
                     self._put_aside(queue, now)
                 else:
                     self._schedule(queue)
+                self._let_in(queue.row.ip, now)
             self._wake(domain)
         for queue in put_off:
             self._schedule(queue)
@@ -255,7 +263,9 @@ class Frontier:
     def undo(self, host_key: int) -> None:
         """The fetch that `next` announced is not made: its host is not being asked."""
         queue = self._hosts[host_key]
-        self.clocks.undone(host_key, queue.row.registrable_domain, queue.in_flight.pop())
+        address = queue.in_flight.pop()
+        self.clocks.undone(host_key, queue.row.registrable_domain, address)
+        self._let_in(address, BUSY)
         self._schedule(queue)
         self._wake(queue.row.registrable_domain)
 
@@ -277,6 +287,7 @@ class Frontier:
         domain = queue.row.registrable_domain
         address = queue.in_flight.pop()
         self.clocks.finished(host_key, domain, now, pause, address=address, domain_pause=domain_pause, may_burst=may_burst)
+        self._let_in(address, now)  # before the host itself: of equals the first that is scheduled comes first
         self._schedule(queue)
         self._wake(domain)
 
@@ -473,6 +484,15 @@ class Frontier:
                     self._schedule(queue)
                     if queue.scheduled and queue.scheduled_at <= now:
                         break
+
+    def _let_in(self, address: str, now: int) -> None:
+        """Where an address has room, let the first in its line that may be asked now look again."""
+        while not self.clocks.crowded(address) and (key := self._lines.first(address)) is not None:
+            queue = self._hosts[key]
+            self._schedule(queue)
+            if queue.row.ip == address and queue.scheduled and queue.scheduled_at <= now:
+                return
+            self._lines.leave(key)
 
     def _schedule(self, queue: HostQueue, not_before: int = 0) -> None:
         if queue.held or queue.parked:
