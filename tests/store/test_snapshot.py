@@ -204,6 +204,8 @@ def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snap
     anew = LogState(aged.log)
     anew.refresh()
     assert anew.head == 350
+    follower.catch_up()
+    assert follower == anew
 
 
 def test_a_writer_that_was_away_for_a_week_loses_its_claim(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

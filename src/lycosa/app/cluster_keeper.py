@@ -143,7 +143,7 @@ class ClusterKeeper:
     def _write_live(self, cluster: Cluster, plan: Plan) -> None:
         """Say how it goes, all workers together."""
         with suppress(LycosaError, OSError):
-            self._state.refresh()
+            self._state.catch_up()
         document = figures(cluster.vitals())
         for name, row in document["collections"].items():
             row["pages"] = self._state.counters[f"pages.{name}"]

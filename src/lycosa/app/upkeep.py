@@ -53,7 +53,7 @@ class Upkeep:
         if now < self._next or self._job is not None:
             return
         self._next = now + self._interval_ms
-        self._state.refresh()
+        self._state.catch_up()
         due = room and merge_is_due(self._state, MergeSettings(self._settings.merge_commits))
         if due or now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_EVERY_MS

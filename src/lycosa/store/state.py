@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lycosa.core.errors import ClaimLost, NewerError, WorkspaceError
@@ -87,6 +87,17 @@ class LogState:
         for entry in entries:
             self.fold(entry)
         return entries
+
+    def catch_up(self) -> None:
+        """As `refresh`, for who wants to know how things stand and not what happened: where entries that it never read are deleted, it
+        begins anew from the newest snapshot."""
+        try:
+            self.refresh()
+        except EntriesGone:
+            anew = LogState(self.log)
+            anew.refresh()
+            for each in fields(self):
+                setattr(self, each.name, getattr(anew, each.name))
 
     def fold(self, entry: Entry) -> None:
         """Take in the entry after `head`."""
