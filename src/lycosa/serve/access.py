@@ -38,6 +38,7 @@ WRITE_ERRORS: dict[int | str, dict[str, Any]] = {
         (401, "A token is needed, or this one is none"),
         (403, "The session's CSRF text is missing, or the request came from another site"),
         (429, "Too many at once: try again after the seconds in Retry-After"),
+        (507, "The server's disk is full, or may not be written to: nothing was changed"),
     )
 }
 """What a route that takes `writer` may answer besides its own."""
