@@ -12,16 +12,21 @@ import pytest
 
 from lycosa.app.memory import give_back, give_back_code
 
-PROGRAM = """
-import ctypes, resource, sys
-from lycosa.app.memory import tune_memory
+LIBC = """
+import ctypes
 
-if sys.argv[1] == "tuned":
-    tune_memory()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
+"""
+
+PROGRAM = """
+import resource, sys
+from lycosa.app.memory import tune_memory
+
+if sys.argv[1] == "tuned":
+    tune_memory()
 SIZE = 500_000
 keep = libc.malloc(SIZE)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -34,7 +39,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def faults(mode: str) -> int:
-    return int(subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, text=True, check=True).stdout)
+    return int(subprocess.run([sys.executable, "-c", LIBC + PROGRAM, mode], capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
@@ -80,17 +85,13 @@ def test_code_that_is_given_back_comes_again_when_it_runs(tmp_path: Path) -> Non
 
 
 CROWDS = """
-import ctypes, threading
+import threading
 from pathlib import Path
 from lycosa.app.memory import steady_memory, trim
 import sys
 
 if sys.argv[1] == "steady":
     steady_memory()
-libc = ctypes.CDLL(None)
-libc.malloc.restype = ctypes.c_void_p
-libc.malloc.argtypes = [ctypes.c_size_t]
-libc.free.argtypes = [ctypes.c_void_p]
 
 def anonymous_kb():
     return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0])
@@ -122,7 +123,7 @@ print(anonymous_kb() - before)
 
 
 def left_by_a_crowd_kb(mode: str) -> int:
-    return int(subprocess.run([sys.executable, "-c", CROWDS, mode], capture_output=True, text=True, check=True).stdout)
+    return int(subprocess.run([sys.executable, "-c", LIBC + CROWDS, mode], capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="arenas are glibc's")
