@@ -234,20 +234,21 @@ class CurlFetcher:
     # -- limits -------------------------------------------------------------------------------------------------------
 
     def _excuse(self, now: int) -> None:
-        """Nobody looked for so long, at a commit to a slow disk perhaps: that is held against no server, what it sent lies ready."""
+        """Nobody looked for so long, at a commit to a slow disk perhaps: that is held against no server, what it sent lies ready.
+
+        What the exchange tells stays as it was: politeness counts from its end.
+        """
         away = now - self._left_ms
         for transfer in self._running.values():
-            transfer.started_ms = min(transfer.started_ms + away, now)
+            transfer.excused_ms += min(away, now - transfer.started_ms)
             transfer.mark_at = min(transfer.mark_at + away, now)
-            if transfer.sent_ms:
-                transfer.sent_ms = min(transfer.sent_ms + away, now)
 
     def _sweep(self, now: int) -> None:
         """End what takes too long: in all, until its first byte, or by dripping."""
         self._next_sweep = now + self._sweep_ms
         limits = self._settings
         for transfer in list(self._running.values()):
-            elapsed = now - transfer.started_ms
+            elapsed = now - transfer.started_ms - transfer.excused_ms
             size = transfer.size + transfer.head_size() if transfer.head else 0
             if transfer.looking_up is not None and elapsed >= self._longest_look_up_ms(transfer):
                 self._end(transfer, FetchError.CONNECT_TIMEOUT, f"the name was not resolved after {elapsed} ms", "")
@@ -255,7 +256,7 @@ class CurlFetcher:
                 self._end(transfer, FetchError.TIMEOUT, f"not finished after {elapsed} ms", "time")
             elif size == 0 and elapsed >= limits.first_byte_timeout:
                 # Not sent: still connecting, or waiting for a connection.
-                if transfer.sent_ms and now - transfer.sent_ms >= limits.first_byte_timeout:
+                if transfer.sent_ms and now - transfer.sent_ms - transfer.excused_ms >= limits.first_byte_timeout:
                     self._end(transfer, FetchError.FIRST_BYTE_TIMEOUT, f"no answer after {elapsed} ms", "")
             elif size and transfer.mark_size == 0:
                 transfer.mark_at, transfer.mark_size = now, size

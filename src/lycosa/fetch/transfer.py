@@ -47,6 +47,7 @@ class Transfer:
         "cut",
         "detours",
         "dialled",
+        "excused_ms",
         "fields",
         "final",
         "guard",
@@ -110,6 +111,7 @@ class Transfer:
         self.repeated = False
         self.started_at = 0
         self.started_ms = 0
+        self.excused_ms = 0  # of that time nobody looked, and no limit counts it
         self.mark_at = 0
         self.mark_size = 0
 
