@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType
 
-from lycosa.app.memory import give_back, tune_memory
+from lycosa.app.memory import give_back, tidy, tune_memory
 from lycosa.app.processes import News
 from lycosa.core.config import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
@@ -16,7 +17,7 @@ from lycosa.core.refused import is_disk_full
 from lycosa.core.stopping import StopFlag
 from lycosa.index.indexer import Indexer
 
-_LEAST_INTERVAL_MS = 500
+_LEAST_INTERVAL_MS, _TIDY_S = 500, 60.0
 _NICENESS = 5  # where the processor is short, who asks for pages goes first, and the crawl
 
 
@@ -33,6 +34,7 @@ def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> Non
     tune_memory()
     indexer = Indexer(root, settings, between=give_back)
     last = working = False
+    tidied = time.monotonic()
     try:
         while not last:
             last = ending.wait(max(settings.interval, _LEAST_INTERVAL_MS) / 1000)
@@ -43,6 +45,9 @@ def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> Non
             if not working:
                 working = True
                 tell(News.WORKING)
+            if time.monotonic() - tidied >= _TIDY_S:
+                tidy()
+                tidied = time.monotonic()
     except LycosaError as error:
         tell(News.DISK if is_disk_full(error) else News.FAILED, str(error))
         raise SystemExit(1) from None
