@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import resource
+import time
 import zlib
 
 import brotli
@@ -217,6 +218,38 @@ def test_a_bomb_costs_no_more_than_its_limit(coding: str, bomb: object) -> None:
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert (len(found.payload), found.error, found.truncated) == (4 * 2**20, "", True)
     assert grown_kib < 64 * 1024  # the bombs hold 100 to 200 MB
+
+
+@pytest.mark.parametrize(
+    ("coding", "nothing"), [("gzip", gzip.compress(b"")), ("zstd", zstandard.compress(b"")), ("zstd", b"\x50\x2a\x4d\x18" + bytes(4))]
+)
+def test_time_grows_with_the_body_however_many_members_it_has(coding: str, nothing: bytes) -> None:
+    def cpu_s(members: int) -> float:
+        body = nothing * members
+        began = time.process_time()
+        assert CODINGS[coding](body, LIMIT) == (b"", False, False, False)
+        return time.process_time() - began
+
+    few = min(cpu_s(5_000) for _ in range(3))
+    assert cpu_s(40_000) < 24 * few  # a copy of the rest for each member: 64 times
+
+
+@given(st.binary(max_size=300), st.integers(1, 4), st.booleans(), st.integers(0, 2000), st.binary(max_size=9))
+@settings(max_examples=80)
+def test_zstd_is_whole_where_its_own_decoder_says_so(data: bytes, frames: int, checksum: bool, cut: int, after: bytes) -> None:
+    one = zstandard.ZstdCompressor(write_checksum=checksum).compress(data * 40)
+    body = (one * frames + b"\x5f\x2a\x4d\x18\x03\0\0\0abc" + one)[: cut or None] + after
+    rest, whole = body, True
+    while rest and whole:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            frame.decompress(rest)
+        except zstandard.ZstdError:
+            whole = False
+        else:
+            whole, rest = frame.eof, frame.unused_data
+    found = CODINGS["zstd"](body, LIMIT)
+    assert (not found.short and not found.broken) == whole
 
 
 @given(st.sampled_from(sorted(CODINGS)), st.binary(max_size=400), st.integers(0, 100))

@@ -5,6 +5,7 @@ A decoder never makes more than the limit, so a bomb costs no more than an hones
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -16,7 +17,11 @@ from isal import igzip_lib, isal_zlib
 _ISAL_ERROR: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stubs call the class an instance
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_WINDOW = 8 * 2**20  # RFC 9659: no more may be asked of a receiver
+_ZSTD_HEAD = 18  # bytes of a frame's head, at most
+_ZSTD_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18.{4}", re.DOTALL)
+_ZSTD_REPEATED = 1  # a block that is one byte, many times
 _PIECE = 1024
+_LATER_MEMBERS = 16_384  # of gzip are fed so many bytes at once: what is left of a piece is copied, and a body may hold 500,000 members
 _SAMPLE = 512
 _TEXT_CONTROLS = frozenset(b"\t\n\f\r\x1b")  # escape: ISO 2022 charsets
 
@@ -38,21 +43,25 @@ def looks_like_text(data: bytes) -> bool:
 def gunzip(data: bytes, limit: int) -> Plain:
     """gzip (RFC 1952), several members one after the other; what follows the last member is ignored."""
     parts: list[bytes] = []
-    left, rest = limit, data
-    while rest.startswith(_GZIP_MAGIC):
+    left, start, piece = limit, 0, len(data)
+    while data.startswith(_GZIP_MAGIC, start):
         member = isal_zlib.decompressobj(31)
-        try:
-            part = member.decompress(rest, left + 1)
-        except _ISAL_ERROR:
-            part = _readable_prefix(rest, 31, left)
-            return _cut(b"".join([*parts, part]), limit, broken=True)
-        parts.append(part)
-        left -= len(part)
+        at, before, room = start, len(parts), left
+        while at < len(data) and left >= 0 and not member.eof:
+            fed = data[at : at + piece]
+            try:
+                part = member.decompress(fed, left + 1)
+            except _ISAL_ERROR:
+                part = _readable_prefix(data[start:], 31, room)
+                return _cut(b"".join([*parts[:before], part]), limit, broken=True)
+            at += len(fed)
+            left -= len(part)
+            parts.append(part)
         if left < 0:
             return _cut(b"".join(parts), limit)
         if not member.eof:
             return Plain(b"".join(parts), short=True)
-        rest = member.unused_data
+        start, piece = at - len(member.unused_data), _LATER_MEMBERS
     if not parts:
         return Plain(b"", broken=True)
     return Plain(parts[0] if len(parts) == 1 else b"".join(parts))
@@ -162,18 +171,27 @@ def unzstd(data: bytes, limit: int) -> Plain:
 
 
 def _zstd_ends(data: bytes) -> bool:
-    """Whether the last frame is whole, which the bounded reader does not tell. Call it only when the size is known to be small."""
-    rest = data
-    while rest:
-        frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+    """Whether the last frame is whole (RFC 8878 section 3.1), which the bounded reader does not tell. What it holds is not looked at."""
+    at = 0
+    while at < len(data):
+        if _ZSTD_SKIPPED.match(data, at):
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+            continue
+        start = data[at : at + _ZSTD_HEAD]
         try:
-            frame.decompress(rest)
+            checksum = zstandard.get_frame_parameters(start).has_checksum
+            at += zstandard.frame_header_size(start)
         except zstandard.ZstdError:
             return False
-        if not frame.eof:
-            return False
-        rest = frame.unused_data
-    return True
+        last = 0
+        while not last:
+            block = int.from_bytes(data[at : at + 3], "little")
+            last, kind, size = block & 1, block >> 1 & 3, block >> 3
+            at += 3 + (1 if kind == _ZSTD_REPEATED else size)
+            if at > len(data):
+                return False
+        at += 4 if checksum else 0
+    return at == len(data)
 
 
 def _cut(data: bytes, limit: int, *, broken: bool = False) -> Plain:
