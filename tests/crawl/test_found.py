@@ -71,8 +71,8 @@ class Owner:
         until = self.crew.clock.now_ms() + 1_000 * seconds
         while self.crew.clock.now_ms() < until:
             self.session.worker.turn()
-            if self.session.worker._committing is not None:
-                self.session.worker._committing.result()  # no simulated second passes while the disk is at work
+            if (commit := self.session.worker.commits.under_way) is not None:
+                commit.result()  # no simulated second passes while the disk is at work
 
     def urls(self) -> dict[str, tuple[int, str, str]]:
         return {

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lycosa.crawl.ledger import Ledger
 from lycosa.crawl.territory import Territory
 from lycosa.frontier.directory import HostDirectory
 from lycosa.frontier.frontier import Frontier
+
+_COUNT_MS, _COUNT_SHARE = 1_000, 50  # what waits is counted so often, and takes at most that part of the time
 
 
 @dataclass(slots=True, frozen=True)
@@ -18,6 +21,25 @@ class Standing:
     idle: bool = False
     head: int = 0
     waiting: dict[int, int] = field(default_factory=dict)
+
+
+class Standings:
+    """Keeps the latest picture, which any thread may read."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.latest = Standing()
+        self._ledger = ledger
+        self._next_count = 0
+
+    def renew(self, *, idle: bool, head: int) -> None:
+        """Everything up to entry `head` is applied."""
+        ledger, clock = self._ledger, self._ledger.clock
+        now = clock.monotonic_ms()
+        waiting = self.latest.waiting
+        if now >= self._next_count:
+            waiting = waiting_by_partition(ledger.reserve.directory, ledger.frontier, ledger.territory)
+            self._next_count = now + _COUNT_MS + _COUNT_SHARE * (clock.monotonic_ms() - now)
+        self.latest = Standing(idle, head, waiting)
 
 
 def waiting_by_partition(directory: HostDirectory, frontier: Frontier, territory: Territory) -> dict[int, int]:

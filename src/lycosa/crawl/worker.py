@@ -1,25 +1,25 @@
 """The worker: one event loop that holds partitions, fetches politely, and commits while it goes on.
 
-What an exchange means is the ledger's business (`lycosa.crawl.ledger`); here is when to fetch, when to commit, when to end.
+What an exchange means is the ledger's business (`lycosa.crawl.ledger`), when to commit that of `lycosa.crawl.committing`; here is when to
+fetch and when to end.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from lycosa.core.clock import Clock
 from lycosa.core.config import Config
-from lycosa.core.errors import Exclusion, FetchError, WorkError
-from lycosa.core.records import Exchange, Request, UrlRow, UrlState, VisitKind
+from lycosa.core.errors import Exclusion, FetchError
+from lycosa.core.records import Exchange, UrlRow, UrlState, VisitKind
 from lycosa.core.stopping import StopFlag
-from lycosa.crawl.absorb import Absorber, conditions
+from lycosa.crawl.absorb import Absorber
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.budgets import is_held
 from lycosa.crawl.checks import Checks
+from lycosa.crawl.committing import Commits
 from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.documents import MOST_UNREAD, DocumentFetcher
 from lycosa.crawl.ledger import AWAIT_GRANT, WAIT, Ledger, Task
@@ -29,17 +29,14 @@ from lycosa.crawl.membership import Answer, Lease
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.render_fetcher import RenderFetcher
 from lycosa.crawl.rendering import Renders
-from lycosa.crawl.standing import Standing, waiting_by_partition
+from lycosa.crawl.requests import Requests
+from lycosa.crawl.standing import Standings
+from lycosa.crawl.urgent import UrgentTasks
 from lycosa.fetch.fetcher import Fetcher
-from lycosa.frontier.domain_clock import BUSY
-from lycosa.url.indexable import READ_TYPES, REQUISITE_TYPES, TEXT_TYPES, unindexable_type
 from lycosa.url.scope import url_origin
 
 STOP_GRACE_MS = 3_000
 """At a stop, what is in flight may take this long to end (STORE.md: at most 3 s)."""
-
-CHECKS_COMMIT_MS = 120_000
-"""Checks of availability alone are committed so seldom: each commit leaves a WARC file, and they are safe in it before."""
 
 _OBSERVE_MS = 200
 _IDLE_MS = 10  # something seems due and yet nothing could be begun: look again, but not at once
@@ -47,11 +44,6 @@ _TICK_MS = 1_000
 _FOLLOW_MS = 60_000  # how often a worker reads on in the log beside its commits: merges, exclusions
 _FOLLOW_OTHERS_MS = 1_000  # and where others may have found something for it
 _GRANT_MS = 1_000  # how long a page waits for the coordinator's word
-# What is found for others is committed so soon, and then ever later: at the start they have nothing to do without it.
-_HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
-_COUNT_MS, _COUNT_SHARE = 1_000, 50  # what waits is counted so often, and takes at most that part of the time
-_IDLE_COMMIT_MS = 500  # what there is, once nothing is left to fetch: others may wait for it
-_IDLE_AHEAD_MS = 10_000  # and nothing will be so soon: between two fetches from a host is no time to commit, its WARC would hold one page
 
 Observer = Callable[[Progress], None]
 
@@ -98,23 +90,22 @@ class Worker:
         self._config = config
         self._documents = self.absorber.documents
         documents = DocumentFetcher(fetcher, self._documents, self._set_aside)
+        self._urgent = UrgentTasks(ledger)
         self._renders: Renders | None = None
         self._fetcher: DocumentFetcher | RenderFetcher = documents
         if any(each.collection.render != "never" for each in ledger.assignments.values()):
-            self._renders = Renders(ledger, config, self.absorber.understand, self._set_page_aside, self._look_again)
+            self._renders = Renders(ledger, config, self.absorber.understand, self._set_page_aside, self._urgent.look_again)
             self._fetcher = RenderFetcher(documents, self._renders)
-        self._heard: set[int] = set()  # exchanges that are set aside, by their ids: what they say to us was taken in
         self.clock = clock
         collections = {name: each.collection for name, each in ledger.assignments.items()}
         self._manners = Manners(collections, ledger.domains, clock, os.environ)
         self._logins = LoginDesk(ledger, os.environ)
-        self._read_types = READ_TYPES if config.crawl.documents else TEXT_TYPES
-        self._unwanted: dict[tuple[str, ...], Callable[[str], bool]] = {}  # by the names of the collections that asked
+        expects = self._renders.expects if self._renders is not None else None
+        self._requests = Requests(ledger, self._manners, self._logins, expects=expects)
         self._limits = limits
         self._forever = forever
         self._closed: frozenset[str] = frozenset()  # collections that may not fetch now
         self._observer = observer
-        self._committed = committed
         self._tick = tick
         self._longest_wait_ms = longest_wait_ms
         self._lease = lease
@@ -123,22 +114,17 @@ class Worker:
         self._answered = False
         self._follow = follow
         self._follow_ms = _FOLLOW_MS if follow is None else _FOLLOW_OTHERS_MS
-        self._hand_on_ms = _HAND_ON_FIRST_MS
-        self._standing = Standing()
-        self._next_count = 0
+        self._standings = Standings(ledger)
         self._resting: frozenset[str] = frozenset()
         self._paused = False
         self._next_tick = 0
         self._next_look = clock.monotonic_ms() + (_FOLLOW_MS if follow is None else 0)
         self._pages_in_flight = 0
         self._moved = True  # whether this turn of the loop began anything
-        self._urgent_at = 0  # no urgent task that was there at the last look may start before
-        self._urgent_left = 0
-        self._last_commit = clock.monotonic_ms()
         self._last_observed = 0
         self._stop = StopFlag()
-        self._commits = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._committing: Future[int] | None = None
+        in_cluster = self.nothing_to_do if follow is not None else None
+        self.commits = Commits(ledger, config.crawl, clock, nothing_to_do=in_cluster, committed=committed)
 
     def run(self) -> Progress:
         """Fetch until nothing is due, a limit, or `stop`; then commit. May be called again when more became due.
@@ -174,7 +160,7 @@ class Worker:
     def close(self) -> None:
         """Leave the open WARC for replay, if there is one: after an error. Waits for a commit that is being written."""
         self._documents.close()
-        self._commits.shutdown(wait=True)
+        self.commits.close()
         self.ledger.batch.abandon()
 
     def rest(self, collections: Iterable[str]) -> None:
@@ -198,12 +184,12 @@ class Worker:
         """Whether nothing is due within `crawl.patience`, in flight, awaiting retry, uncommitted, unapplied or to be walked again; and
         the log entry up to which that is so. From any thread; about a second old, which that entry makes good.
         """
-        standing = self._standing
+        standing = self._standings.latest
         return standing.idle, standing.head
 
     def waiting_by_partition(self) -> dict[int, int]:
         """How many known URLs wait in each partition that is held. From any thread; about a second old."""
-        return self._standing.waiting
+        return self._standings.latest.waiting
 
     def nothing_to_do(self, until: int) -> bool:
         """Whether nothing is in flight and nothing is due up to then."""
@@ -214,7 +200,7 @@ class Worker:
 
     def _ticks(self, now: int) -> None:
         """What others do beside the fetching, once a second."""
-        if self._committing is None and now >= self._next_look:
+        if self.commits.under_way is None and now >= self._next_look:
             self._next_look = now + self._follow_ms
             self.ledger.follow_log()
             if self._follow is not None:
@@ -229,17 +215,13 @@ class Worker:
         due = self._next_time()
         busy = (
             self._fetcher.active
-            or self._committing is not None
+            or self.commits.under_way is not None
             or not ledger.batch.empty
             or (due is not None and due <= now + self._config.crawl.patience)
             or any(each.fallen for each in ledger.assignments.values())
             or ledger.unfinished()
         )
-        waiting = self._standing.waiting
-        if now >= self._next_count:
-            waiting = waiting_by_partition(ledger.reserve.directory, ledger.frontier, ledger.territory)
-            self._next_count = now + _COUNT_MS + _COUNT_SHARE * (self.clock.monotonic_ms() - now)
-        self._standing = Standing(not busy, read_to, waiting)
+        self._standings.renew(idle=not busy, head=read_to)
 
     def stop(self) -> None:
         """End soon (from a signal handler or another thread): finish what is in flight, commit, return from `run`."""
@@ -261,9 +243,7 @@ class Worker:
 
     def _next_time(self) -> int | None:
         """When something may be due at the earliest: a page, or a robots.txt whose host rests."""
-        times = [self.frontier.next_time(), self.ledger.reserve.next_time()]
-        if self.ledger.urgent:
-            times.append(0 if len(self.ledger.urgent) > self._urgent_left else self._urgent_at)
+        times = (self.frontier.next_time(), self.ledger.reserve.next_time(), self._urgent.next_time)
         return min((at for at in times if at is not None), default=None)
 
     def _full(self) -> bool:
@@ -297,7 +277,7 @@ class Worker:
     def _start_due(self, now: int) -> bool:
         """Start what may be started. False: nothing was taken up."""
         free = self._room()
-        room = self._start_urgent(now, free)
+        room = self._urgent.start(now, free, self._start)
         moved = room < free
         refilled = False
         while room > 0 and not self._full() and self._may_fetch() and not (self._renders is not None and self._renders.full):
@@ -319,30 +299,6 @@ class Worker:
                 moved = True
                 room -= self._send(rows)
         return moved
-
-    def _start_urgent(self, now: int, room: int) -> int:
-        """Start the robots.txt fetches whose hosts may be asked; gives back the room that is left.
-
-        While none came and none can be due, it looks at none of them: a crawl may know thousands of hosts that do not answer.
-        """
-        waiting = self.ledger.urgent
-        if room <= 0 or (len(waiting) <= self._urgent_left and now < self._urgent_at):
-            return room
-        self._urgent_at = BUSY
-        for _ in range(len(waiting)):
-            task = waiting.popleft()
-            self.ledger.host(task.identity)  # it may have been sent back since: nothing else was to be asked of it
-            ready_at = self.frontier.ready_at(task.identity.host_key)
-            if room > 0 and ready_at <= now:
-                self.frontier.start(task.identity.host_key, now)
-                self._start(task)
-                room -= 1
-                continue
-            waiting.append(task)
-            # One that waits for the end of a fetch, its own host's or another's of its domain, has no time yet.
-            self._urgent_at = min(self._urgent_at, now + _IDLE_MS if ready_at == BUSY else ready_at)
-        self._urgent_left = len(waiting)
-        return room
 
     def _hungry(self, now: int) -> bool:
         """Whether the reserve has something that is due while we have nothing to do."""
@@ -457,35 +413,7 @@ class Worker:
         return False
 
     def _start(self, task: Task) -> None:
-        unwanted = self._unwanted_by(task.rows) if task.kind is VisitKind.PAGE else None
-        fields = () if self._renders is not None and self._renders.expects(task) else conditions(task.rows)
-        if task.kind is VisitKind.REQUISITE:
-            fields = (("Accept", "*/*"),)
-            if url_origin(task.referrer) != task.origin:
-                fields += (("Origin", url_origin(task.referrer)),)
-        if not self._manners.plain:
-            if task.kind is VisitKind.ROBOTS:
-                fields = self._manners.robots_fields(task.identity.url)
-            elif task.rows:
-                fields += self._manners.fields(task.identity.url, task.rows[0].collection, task.rows[0].referrer)
-            else:
-                fields += self._manners.fields(task.identity.url, task.collection, task.referrer)
-        if task.kind is VisitKind.LOGIN:
-            self._fetcher.start(self._logins.request(task, fields))
-            return
-        self._fetcher.start(Request(task.identity.url, task.kind, fields, task, unwanted))
-
-    def _unwanted_by(self, rows: tuple[UrlRow, ...]) -> Callable[[str], bool]:
-        """Whether none of the collections wants an answer of a media type; the same object for the same collections."""
-        names = tuple([row.collection for row in rows])
-        unwanted = self._unwanted.get(names)
-        if unwanted is None:
-            collections = [self.ledger.assignments[name].collection for name in names]
-            patterns = [each for collection in collections for each in collection.media_types or self._read_types]
-            if any(collection.requisites for collection in collections):
-                patterns += REQUISITE_TYPES
-            unwanted = self._unwanted[names] = partial(_unwanted, patterns)
-        return unwanted
+        self._fetcher.start(self._requests.of(task))
 
     def _wait(self) -> list[Exchange]:
         if self._fetcher.fetching and self._lease is not None and not self._lease.holds:
@@ -521,18 +449,14 @@ class Worker:
     def _set_aside(self, exchange: Exchange) -> Callable[[], bytes] | None:
         """A document has come: archive it. It comes again, to `_finish`, when it is read."""
         assert isinstance(exchange.token, Task)
-        self._hear(exchange, exchange.token)
+        self._requests.hear(exchange, exchange.token)
         return None if exchange.error else self.absorber.set_aside(exchange, exchange.token)
 
     def _set_page_aside(self, exchange: Exchange) -> bool:
         """The same for a page that is to be rendered."""
         assert isinstance(exchange.token, Task)
-        self._hear(exchange, exchange.token)
+        self._requests.hear(exchange, exchange.token)
         return not exchange.error and self.absorber.set_aside(exchange, exchange.token, to_render=True) is not None
-
-    def _look_again(self) -> None:
-        """Something urgent came, or went, beside the turn of the loop."""
-        self._urgent_at = 0
 
     def _finish(self, exchange: Exchange) -> None:
         task = exchange.token
@@ -540,8 +464,8 @@ class Worker:
         if exchange.error == FetchError.INTERRUPTED:
             self.ledger.give_back(task, self.clock.monotonic_ms())
         else:
-            self._hear(exchange, task)
-            self._heard.discard(id(exchange))
+            self._requests.hear(exchange, task)
+            self._requests.forget(exchange)
             self.absorber.absorb(exchange, task)
             if task.kind is VisitKind.LOGIN:
                 self._go_on(exchange, task)
@@ -549,15 +473,6 @@ class Worker:
             self._pages_in_flight -= 1
             for row in task.rows:  # after its page was counted: it must not be missing from `added` in between
                 self.ledger.assignments[row.collection].in_flight -= 1
-
-    def _hear(self, exchange: Exchange, task: Task) -> None:
-        """Take what an answer says to the collection that asked: cookies, and whether it is logged in."""
-        if self._manners.plain or task.kind is VisitKind.ROBOTS or id(exchange) in self._heard:
-            return
-        self._heard.add(id(exchange))
-        self._manners.received(exchange, task.rows[0].collection if task.rows else task.collection)
-        if task.rows:
-            self._logins.notice(exchange, task.rows)
 
     def _go_on(self, exchange: Exchange, task: Task) -> None:
         """The next step of a log-in, or its end."""
@@ -569,63 +484,11 @@ class Worker:
 
     def commit_if_due(self) -> None:
         """Commit what has come together, if it is much or old enough."""
-        now = self.clock.monotonic_ms()
-        if self._committing is not None and self._committing.done():
-            self._await_commit()
-        batch, settings = self.ledger.batch, self._config.crawl
-        if batch.empty:
-            return
-        if (
-            batch.exchanges >= settings.commit_pages
-            or batch.text_bytes >= settings.commit_text
-            or batch.url_rows + batch.found_rows >= settings.commit_urls
-            or now - self._last_commit >= self._commit_every(now)
-        ):
-            self._commit()
-
-    def _commit_every(self, now: int) -> int:
-        """How long what there is may wait. Where others hold partitions they wait for what is found for them, and all of them for
-        the last of it."""
-        interval = self._config.crawl.commit_interval
-        if self.ledger.batch.only_checks:
-            return max(interval, min(CHECKS_COMMIT_MS, interval << min(self.progress.commits, 10)))  # the first ones are waited for
-        if self._follow is None:
-            return interval
-        if self.nothing_to_do(now + _IDLE_AHEAD_MS):
-            return min(interval, _IDLE_COMMIT_MS)
-        batch = self.ledger.batch
-        return min(interval, self._hand_on_ms) if batch.found_rows or batch.applied_due else interval
+        self.commits.if_due()
 
     def commit_now(self) -> None:
         """Commit what there is, and wait until it is on disk."""
-        self._commit()
-        self._await_commit()
-
-    def _commit(self) -> None:
-        """Cut the batch and write it beside the fetching; one commit at a time, in order."""
-        self._await_commit()
-        batch = self.ledger.next_batch()
-        if not batch.empty:
-            self._last_commit = self.clock.monotonic_ms()
-            if batch.found_rows or batch.applied_due:
-                self._hand_on_ms = min(2 * self._hand_on_ms, _HAND_ON_LAST_MS)
-            self._committing = self._commits.submit(batch.commit)
-
-    def _await_commit(self) -> None:
-        if self._committing is None:
-            return
-        committing, self._committing = self._committing, None
-        try:
-            entry = committing.result()
-        except OSError as error:
-            raise WorkError(
-                f"the results could not be committed: {error}; free space on the disk (or mend it) and run again: "
-                "everything that was fetched is in the archive and will be taken up, nothing is fetched twice"
-            ) from error
-        self.ledger.committed()
-        self.progress.commits += 1
-        if self._committed is not None:
-            self._committed(entry)
+        self.commits.now()
 
     def _observe(self, now: int) -> None:
         if now - self._last_observed < _OBSERVE_MS:
@@ -637,8 +500,3 @@ class Worker:
         progress.hosts = len(self.ledger.reserve.directory)
         if self._observer is not None:
             self._observer(progress)
-
-
-def _unwanted(patterns: Sequence[str], content_type: str) -> bool:
-    """Whether none of the collections wants an answer of this type."""
-    return bool(unindexable_type(content_type, patterns))
