@@ -22,6 +22,7 @@ from lycosa.crawl.links import redirect_link
 from lycosa.crawl.operation import Operations
 from lycosa.crawl.outcome import Outcome, Verdict, judge
 from lycosa.crawl.requisites import understand_requisites
+from lycosa.crawl.resting import HostRest
 from lycosa.crawl.robots import MAX_HOPS
 from lycosa.crawl.understand import Reader, Understand, Understood
 from lycosa.crawl.visits import build_visit
@@ -31,19 +32,7 @@ from lycosa.fetch.guard import is_public
 from lycosa.fetch.robots import product_token
 from lycosa.frontier.change_rate import DAY_MS, ChangeStats, observe_claim, observe_dated, rate
 from lycosa.frontier.change_rate import observe as observe_change
-from lycosa.frontier.frontier import HostQueue
-from lycosa.frontier.latency import observe, remembered, slow_down
-from lycosa.frontier.politeness import (
-    Reason,
-    backoff_ms,
-    domain_pause_ms,
-    domain_rest_ms,
-    failures_after,
-    pause_ms,
-    reasons,
-    transfer_ms,
-    usual_ms,
-)
+from lycosa.frontier.politeness import backoff_ms
 from lycosa.frontier.recrawl import RecrawlRules, retry_wait_ms
 from lycosa.page.documents.sink import FAULTS
 from lycosa.url.indexable import READ_TYPES
@@ -61,7 +50,6 @@ class Replayed:
     revisit_of: RevisitTarget | None = None
 
 
-_OWN = frozenset((Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY))  # pauses that are the operator's alone
 _UNREAD_A_HOST = 4
 """Documents of one host that may wait to be read while it is asked for more."""
 
@@ -91,6 +79,7 @@ class Absorber:
         self.operations: Operations | None = None
         self.heard: Heard | None = None
         ledger.before_cut = self.note_matches
+        self._rest = HostRest(ledger)
         self._retries = fetch.retries
         first = max(fetch.retry_later, 1)
         self._failing = RecrawlRules(failed_first_ms=first, failed_longest_ms=max(first, 7 * DAY_MS))
@@ -134,7 +123,7 @@ class Absorber:
             self._read_rows(exchange, headers, task, visit, verdict, revisit_of)
         self._host_row(task).bytes += len(exchange.body)
         if aside is None or not aside.booked:
-            self._rest(task, exchange, verdict, visit.server)
+            self._rest.book(task, exchange, verdict, visit.server)
         if aside is not None:
             self._no_longer_aside(aside, task)
 
@@ -160,7 +149,7 @@ class Absorber:
         for row in task.rows:
             ledger.assignments[row.collection].unread += 1
         if booked:
-            self._rest(task, exchange, verdict, visit.server)
+            self._rest.book(task, exchange, verdict, visit.server)
         return partial(ledger.unread.body, visit.record_id)
 
     def note_matches(self) -> None:
@@ -436,63 +425,10 @@ class Absorber:
             entry = ledger.robots.received(task.origin, exchange)
             queue.row.robots = [*(old for old in queue.row.robots if old.origin != task.origin), entry]
             if origin_id.host_key != task.identity.host_key:  # the fetch is booked on the host that answered
-                self._heed_crawl_delay(queue, ledger.robots.crawl_delay_ms(task.origin))
+                self._rest.heed(queue, ledger.robots.crawl_delay_ms(task.origin))
             ledger.batch.change_host(queue.row)
             ledger.frontier.release(origin_id.host_key)
             self.discovery.from_robots(task.origin, ledger.robots.sitemaps(task.origin))
-
-    def _heed_crawl_delay(self, queue: HostQueue, pause: int) -> None:
-        """The host's robots.txt, which another host answered, asks for a pause: it holds from the redirect on that led there."""
-        host = queue.row
-        host.delay_ms = max(host.delay_ms, pause)
-        host.not_before = max(host.not_before, self._clock.now_ms() + pause)
-        now = self._clock.monotonic_ms()
-        self.ledger.frontier.delay(host.host_key, now, now + pause)
-
-    # -- the host -----------------------------------------------------------------------------------------------------
-
-    def _rest(self, task: Task, exchange: Exchange, verdict: Verdict, server: str) -> None:
-        """Book the fetch on its host and set how long the host is left alone."""
-        ledger = self.ledger
-        queue = ledger.frontier.hosts[task.identity.host_key]
-        host = queue.row
-        host.last_visit_at = exchange.started_at
-        host.ip = exchange.ip or host.ip
-        host.server = server or host.server
-        host.fails = failures_after(host.fails, verdict.host_failed)
-        spent_ms = transfer_ms(exchange.duration_ms, exchange.connect_ms, sent=bool(exchange.request_head or exchange.response_head))
-        if exchange.response_head:
-            queue.latency = observe(queue.latency or remembered(host.latency_ms), max(exchange.first_byte_ms - exchange.connect_ms, 0))
-            host.latency_ms = queue.latency.usual_ms
-        asked: list[tuple[str, int]] = []
-        crawl_delay_ms = ledger.crawl_delay_ms(task.origin, host)
-        slower = slow_down(queue.latency) if queue.latency else 1.0
-        for name in {*queue.heads, *(row.collection for row in task.rows)} or ledger.assignments:
-            wanted = reasons(
-                ledger.assignments[name].pace,
-                duration_ms=spent_ms,
-                crawl_delay_ms=crawl_delay_ms,
-                retry_after_ms=verdict.wait_ms,
-                failures=host.fails,
-                slow_down=slower,
-                host_key=host.host_key,
-            )
-            if wanted and (not asked or wanted[0][1] > asked[0][1]):
-                asked = wanted  # a host that several collections crawl is treated as the strictest of them wants
-        pause = pause_ms(asked)
-        now = self._clock.monotonic_ms()
-        host.delay_ms = usual_ms(asked)
-        host.not_before = exchange.started_at + exchange.duration_ms + pause
-        ledger.batch.change_host(host)
-        ledger.frontier.finished(
-            task.identity.host_key, now, pause, domain_pause=domain_pause_ms(asked), may_burst=all(name in _OWN for name, _ in asked)
-        )
-        rest = domain_rest_ms(exchange.status, asked)
-        if rest:
-            clocks = ledger.frontier.clocks
-            clocks.delay_domain(host.registrable_domain, now, now + rest)
-            # Another host of it may have asked for a longer rest, which this row replaces in the tables.
-            ledger.batch.change_domain(host, self._clock.now_ms() + clocks.domain_rests_until(host.registrable_domain) - now)
 
     def _count(self, visit: Visit) -> None:
         progress = self.ledger.progress
