@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -107,6 +108,38 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     assert "is no WARC, WACZ or ARC file" in until_damage(path)[1]
     with pytest.raises(ArchiveError, match="cannot be opened"):
         list(read_captures(tmp_path / "none.warc", limit=LIMIT, others=Counter()))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_zip_of_any_method_is_told(method: int, tmp_path: Path) -> None:
+    path = tmp_path / "one.wacz"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("archive/one.warc", warc())
+    good = path.read_bytes()
+    start = good.index(b"one.warc") + len("one.warc")
+    directory = good.index(b"PK\x01\x02")
+    for at in range(start, directory, max((directory - start) // 40, 1)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
+        assert until_damage(path)[1]
+    encrypted = bytearray(good)
+    encrypted[6] |= 1
+    encrypted[directory + 8] |= 1
+    path.write_bytes(encrypted)
+    assert "encrypted" in until_damage(path)[1]
+    lengths = b"\xff\xff\x00\x00" * 2
+    path.write_bytes(good[: directory + 20] + lengths + good[directory + 28 :])  # longer than the file
+    assert until_damage(path)[1] or method != zipfile.ZIP_STORED  # others may know their own end
+
+
+def test_lengths_of_many_digits_and_padding(tmp_path: Path) -> None:
+    path = tmp_path / "one.arc"
+    path.write_bytes(b"".join(arc()) + b"http://h/ 192.0.2.7 20261121100000 text/html " + b"9" * 5000 + b"\n")
+    captures, damage = until_damage(path)
+    assert (len(captures), "no ARC record" in damage) == (len(ANSWERS), True)
+    path.write_bytes(warc(gzipped=True) + bytes(100_000))  # a tape, padded
+    assert len(read(path)[0]) == len(ANSWERS)
+    path.write_bytes(warc(gzipped=True) + bytes(100_000) + warc(gzipped=True))
+    assert len(read(path)[0]) == 2 * len(ANSWERS)
 
 
 @pytest.mark.parametrize(

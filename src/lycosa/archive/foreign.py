@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from lzma import LZMAError
 from pathlib import Path
 from zlib import error as ZlibError
 
@@ -35,6 +36,8 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _LINE_END = re.compile(rb"\r?\n")
 _CHUNKED = re.compile(rb"^transfer-encoding:(?=[^\r\n]*chunked)", re.IGNORECASE | re.MULTILINE)
 _STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_ZIP_FAULTS = (zipfile.BadZipFile, ZlibError, LZMAError, EOFError, RuntimeError, OSError)  # RuntimeError: encrypted, or a method unknown
 _WARC_FILE = re.compile(r"(?:^|/)[^/]+\.warc(?:\.gz|\.zst)?$", re.IGNORECASE)
 
 
@@ -152,8 +155,8 @@ def _wacz(path: Path, limit: int, others: Counter[str]) -> Iterator[Capture]:
             for name in sorted(names):
                 with archive.open(name) as member, inflated(io.BufferedReader(member, 1 << 18), f"{path}!{name}") as source:  # type: ignore[arg-type]
                     yield from _captures(source, limit, others)
-    except (zipfile.BadZipFile, ZlibError, NotImplementedError, OSError) as error:
-        raise ArchiveError(f"{path} is a damaged ZIP file: {error}") from None
+    except _ZIP_FAULTS as error:
+        raise ArchiveError(f"{path} is a damaged ZIP file: {str(error) or 'it ends too early'}") from None
 
 
 def _captures(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Capture]:
@@ -191,7 +194,7 @@ def _records(source: Inflated, limit: int) -> Iterator[_Record]:
             raise ArchiveError(f"{source.name}: no WARC record at {source.position} bytes of plain data, but {line[:32]!r}")
         headers = _fields(source)
         length = headers.get("content-length", "")
-        if not (length.isascii() and length.isdigit() and len(length) < 19):
+        if not _LENGTH.fullmatch(length):
             raise ArchiveError(f"{source.name}: a record without Content-Length at {source.position} bytes of plain data")
         kept = min(int(length), limit if headers.get("warc-type") in ("response", "resource", "revisit") else _METADATA_LIMIT)
         block = source.exactly(kept)
@@ -309,7 +312,7 @@ def read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Cap
             continue
         # From the right: URLs in old files hold spaces. Version 2 has ten fields, version 1 five; both end in the length.
         fields = line.decode("utf-8", "replace").split()
-        if len(fields) < 5 or not (fields[-1].isascii() and fields[-1].isdigit()):
+        if len(fields) < 5 or not _LENGTH.fullmatch(fields[-1]):
             raise ArchiveError(f"{source.name}: no ARC record at {source.position} bytes of plain data, but {line[:40]!r}")
         tail = 10 if len(fields) >= 10 and re.fullmatch(r"\d{14}", fields[-8]) else 5
         url, ip, date, content_type = " ".join(fields[: len(fields) - tail + 1]), *fields[len(fields) - tail + 1 : len(fields) - tail + 4]

@@ -91,6 +91,7 @@ class _Members(io.RawIOBase):
         while True:
             if self._inflater is None:
                 start = (self._rest or self._source.read1(_PIECE)).lstrip(b"\0")  # tapes padded with zeros
+                self._rest = b""
                 if not start:
                     if self._source.peek(1):
                         continue
