@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lycosa.core.credentials import BasicAuth
@@ -75,3 +77,15 @@ def test_the_archive_gets_no_session() -> None:
     redacted = b"HTTP/1.1 200 OK\r\nSet-Cookie: sid=[redacted]; Path=/\r\nset-cookie:x=[redacted]\r\nX: Set-Cookie: a=b\r\n"
     assert without_sessions(head).startswith(redacted)
     assert b"secret" not in without_sessions(head)
+    for line in (b"Set-Cookie: secret; Path=/", b"Set-Cookie : a=secret", b"Set-Cookie:\r\n a=secret", b"Set-Cookie: a=b\r\n\tsecret"):
+        assert without_sessions(b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n").count(b"[redacted]") == 1
+        assert b"secret" not in without_sessions(b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n")
+
+
+def test_a_long_cookie_line_costs_what_it_is_long() -> None:
+    def cpu_s(size: int) -> float:
+        began = time.process_time()
+        without_sessions(b"HTTP/1.1 200 OK\r\nSet-Cookie: " + b" " * size + b"\r\n\r\n")
+        return time.process_time() - began
+
+    assert cpu_s(64_000) < 64 * max(min(cpu_s(4_000) for _ in range(3)), 0.001)  # by squares: 256 times

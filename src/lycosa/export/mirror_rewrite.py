@@ -38,9 +38,9 @@ _ASCII_LOST = re.compile(r"utf-?(?:16|32)|iso-2022|hz-gb|utf-?7", re.IGNORECASE)
 _DECLARED = re.compile(rb"<meta\b[^>]*?charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE)
 _PRESCAN_BYTES = 1024  # of a document are searched for its encoding (WHATWG HTML, section 13.2.3.2)
 _HTTP_EQUIV = re.compile(r"http-equiv\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
-_HEAD = re.compile(r"<head\b[^>]*>", re.IGNORECASE)
+_HEAD = re.compile(r"<head\b[^<>]*>", re.IGNORECASE)
 _BEFORE_HEAD = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype[^>]*>\s*)?(?:<html\b[^>]*>)?", re.IGNORECASE | re.DOTALL)
-_BASE = re.compile(r"<base\b[^>]{0,500}?\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE)
+_BASE = re.compile(r"<base\b[^<>]{0,500}?\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE)
 
 Place = Callable[[str], str | None]
 """Where the file of a URL lies, as a relative reference from the page; None: the mirror has none."""

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 REDACTED = "[redacted]"
 SECRET_FIELDS = frozenset(("authorization", "cookie"))
 
-_SET_COOKIE = re.compile(rb"^(set-cookie:[ \t]*[^=;\r\n]*=)[^;\r\n]*", re.IGNORECASE | re.MULTILINE)
+_SET_COOKIE = re.compile(
+    rb"^(set-cookie[ \t]*+:(?:(?:[^=;\r\n]|\r?\n[ \t])*+=)?+)(?:[^;\r\n]|\r?\n[ \t])*+",  # a cookie may be a value alone, a line folded
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def redacted_fields(headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:

@@ -15,8 +15,8 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\r\n]?|([^\r\n]))")
 _STYLE = re.compile(rb"<style\b[^>]{0,2000}>", re.IGNORECASE)
 _STYLE_END = re.compile(rb"</style", re.IGNORECASE)
 _SRCSET = re.compile(rb"\s(?:image)?srcset\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
-CANDIDATE = re.compile(r"\s*([^\s,]\S*[^\s,]|[^\s,])(\s+[^,]*)?(?:,|$)")
-"""(URL, descriptor) of one image of a `srcset`."""
+CANDIDATE = re.compile(r"([^\s,]\S*[^\s,]|[^\s,])(\s+[^,]*)?(?:,|$)")
+"""(URL, descriptor) of one image of a `srcset`. It begins with no white space: a search would try a long run of it from each place."""
 _ATTRIBUTE = re.compile(rb"\sstyle\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
 
 
