@@ -110,3 +110,30 @@ def test_what_we_interrupted_counts_for_its_host_whatever_it_was(ledger: Ledger)
         ledger.give_back(task, now)
         assert ledger.frontier.ready_at(row.id.host_key) == now + 20_000
         now += 30_000
+
+
+def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path: Path) -> None:
+    """One that a link or a list makes due stands behind those that have been due for longer."""
+    clock = ManualClock()
+    workspace = Workspace.create(str(tmp_path / "workspace"), 4)
+    job = Job(Collection.model_validate({"delay": 0, "recrawl": "age", "max_age": "1m"}), ("http://h/",))
+    made = Ledger(
+        workspace.claim("test"), Config(), [job], domains=workspace.domains, partitions=workspace.partitions, clock=clock, info={}
+    )
+    rows = [admit(made, f"http://h/{number}", number) for number in range(4)]
+    for row in rows:
+        assert made.frontier.remove("default", row.id.host_key, row.key) is row
+        row.visited_at = clock.now_ms() + row.depth
+        made.settle(row, UrlState.VISITED)
+    clock.advance(3_600_000)
+    for row in rows[1:3]:
+        made.reserve.wait_for(row)
+    made.make_due(rows[0], asked=False)
+    made.make_due(rows[3])
+    now = clock.monotonic_ms()
+    order = []
+    while found := made.frontier.next(now):
+        order.append(found[0].depth)
+        made.frontier.finished(found[0].id.host_key, now, 0)
+    assert order == [3, 1, 2, 0]
+    made.close()

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lycosa.core.records import HostRow, UrlId, UrlRow
 from lycosa.frontier.clocks import ClockRules, Clocks
-from lycosa.frontier.frontier import Frontier, HostQueue, Order
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.queue import HostQueue, Order
 
 
 def url_row(host: int, number: int, depth: int = 0) -> UrlRow:
@@ -189,7 +190,7 @@ def test_a_url_is_taken_out_of_all_heads_and_out_of_the_batches() -> None:
     frontier = Frontier(orders={"a": Order(priority=1), "b": Order()})
     frontier.open_host(host_row(1))
     frontier.add(replace(url_row(1, 1), collection="a"))
-    frontier.close_head(1, "b", ())
+    frontier.close_line(1, "b", ())
     waits = replace(url_row(1, 1), collection="b")
     frontier.beside = lambda row, collection: waits if collection == "b" else None
     assert [row.collection for row in frontier.next(1)] == ["a", "b"]

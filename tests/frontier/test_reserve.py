@@ -21,6 +21,7 @@ from lycosa.core.stopping import StopFlag
 from lycosa.crawl.ledger import Job
 from lycosa.frontier import reserve as reserves
 from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.queue import FIRST
 from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -331,8 +332,8 @@ def test_a_full_head_keeps_its_best() -> None:
     for row in rows:
         frontier.offer(row, 2)
         if row.key == 1:
-            frontier.close_head(1, "a", (9,))
-    head = frontier.hosts[1].heads["a"]
+            frontier.close_line(1, "a", (9,))
+    head = frontier.hosts[1].heads["a"].line(FIRST)
     assert len(head.rows) <= 4
     assert len(frontier) == len(head.rows)
     assert min(entry[1].depth for entry in head.rows.values()) == 1

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.records import HostRow, UrlId, UrlRow
-from lycosa.frontier.frontier import Frontier, Order
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.queue import Order
 from lycosa.frontier.strategy import STRATEGIES, Strategy
 
 
@@ -102,7 +103,7 @@ def test_a_head_that_is_emptied_from_outside_is_dry() -> None:
     frontier.open_host(host())
     first = row(1)
     frontier.add(first)
-    frontier.close_head(1, "default", (0,))
+    frontier.close_line(1, "default", (0,))
     assert not frontier.dry
     frontier.remove("default", 1, first.key)
     assert frontier.dry == {1}
@@ -115,6 +116,6 @@ def test_a_head_that_another_collection_emptied_is_dry() -> None:
     other.collection = "other"
     frontier.add(mine)
     frontier.add(other)
-    frontier.close_head(1, "other", (0,))
+    frontier.close_line(1, "other", (0,))
     assert len(frontier.next(0)) == 2
     assert frontier.dry == {1}

@@ -19,7 +19,7 @@ from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlId, UrlRow, UrlStat
 from lycosa.crawl.abroad import Way
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.resume import stored_rows
-from lycosa.frontier.frontier import Order
+from lycosa.frontier.queue import Order
 from lycosa.frontier.reach import Keys, Reach, Unvisited
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace

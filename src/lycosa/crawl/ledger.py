@@ -28,10 +28,11 @@ from lycosa.fetch.robots import robots_url
 from lycosa.frontier.change_rate import ClaimTrust, claim_weight, silence_weight
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.directory import HostDirectory
-from lycosa.frontier.frontier import Frontier, HostQueue, Order
+from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.heads import Pending
 from lycosa.frontier.known import KnownUrls
 from lycosa.frontier.politeness import DOMAIN_CAP_MS, Pace
+from lycosa.frontier.queue import HostQueue, Order
 from lycosa.frontier.reserve import Reserve
 from lycosa.frontier.strategy import STRATEGIES
 from lycosa.store.claim import Claim
@@ -108,7 +109,7 @@ class Ledger:
         of the claim; None: all there are."""
         settings = config.crawl
         collections = [job.collection for job in jobs]
-        orders = {each.name: Order(STRATEGIES[each.strategy], each.priority) for each in collections}
+        orders = {each.name: Order(STRATEGIES[each.strategy], each.priority, each.recrawl != "never") for each in collections}
         self.config = config
         self.territory = territory or Territory(partitions)
         self._folder = folder
@@ -435,7 +436,7 @@ class Ledger:
         if self.assignments[row.collection].collection.recrawl != "fresh":
             if claimed and claim > LEAST_CLAIM:
                 row.claim = claim
-                self.make_due(row)
+                self.make_due(row, asked=False)
             elif claim != row.claim:
                 row.claim = claim  # its next visit tells whether the host has learned to say the truth
                 self.change(row)
@@ -473,13 +474,14 @@ class Ledger:
             self.reserve.wait_for(row)
         return False
 
-    def make_due(self, row: UrlRow) -> None:
-        """A URL is to be fetched now, whatever its schedule says. One that is being fetched already is left alone."""
+    def make_due(self, row: UrlRow, *, asked: bool = True) -> None:
+        """A URL is to be fetched now, whatever its schedule says. One that is being fetched already is left alone. `asked`: somebody
+        wants it, so of the pages that come again it is the first; else it is due from now on, like those whose time has come."""
         if self._is_in_flight(row):
             return
         self.host(row.id)
         self.settle(row, UrlState.KNOWN)
-        row.not_before = 0
+        row.not_before = 0 if asked else self.clock.now_ms()
         self.reserve.wait_for(row)
 
     # -- what the gates report ----------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ class Operations:
         """More rows of the same operation that wait on the same host now, taken out of the frontier."""
         frontier = self._ledger.frontier
         head = frontier.hosts[row.id.host_key].heads.get(row.collection)
-        others = [each for _, each in head.rows.values() if each.operation == row.operation and each is not row] if head else []
+        others = [each for each in head.rows() if each.operation == row.operation and each is not row] if head else []
         now_ms = self._ledger.clock.now_ms()
         chosen = [each for each in others if each.not_before <= now_ms][: _AT_ONCE - 1]
         for each in chosen:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lycosa.core.records import Exchange
 from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.outcome import Verdict
-from lycosa.frontier.frontier import HostQueue
 from lycosa.frontier.latency import observe, remembered, slow_down
 from lycosa.frontier.politeness import Reason, domain_pause_ms, domain_rest_ms, failures_after, pause_ms, reasons, transfer_ms, usual_ms
+from lycosa.frontier.queue import HostQueue
 
 _OWN = frozenset((Reason.DELAY, Reason.COURTESY, Reason.MAX_DELAY))  # pauses that are the operator's alone
 

@@ -253,7 +253,7 @@ class Schedule:
             rules, state=row.state, visited_at=row.visited_at, not_before=row.not_before, fails=row.fails, now=now_ms, waiting=waiting
         )
         if action is LinkAction.QUEUE:
-            self._ledger.make_due(row)
+            self._ledger.make_due(row, asked=False)
         elif action is LinkAction.REFRESH and row.state == UrlState.KNOWN and row.visited_at:
             row.state_at = now_ms
             self._ledger.change(row)

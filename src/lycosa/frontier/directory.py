@@ -36,6 +36,9 @@ _FOLD_AT = 20_000  # new hosts that are found by a dict; 2 MB
 _SHED_EVERY = 16
 _TOP_BITS = 16
 _TIE_MS = 10_000  # hosts due within this time of each other are equally urgent
+BEHIND_MS = _TIE_MS + 1_000
+"""A host that is due so much later comes after all that are due now."""
+
 _BLOCK = 128 * 1_024  # hosts that are looked at together: a pick needs 5 MB
 
 

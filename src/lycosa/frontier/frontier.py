@@ -1,8 +1,7 @@
-"""The frontier at hand: the hosts that are being asked now, the heads of their queues, and when each may be asked.
+"""The frontier at hand: the hosts that are being asked now, and when each may be asked. What waits at one host, and in which order,
+is in `lycosa.frontier.queue`.
 
 Invariants
-- A URL that waits here is in its head's `rows` exactly once, with the arrival number of its one valid heap entry; older
-  entries are skipped.
 - A host is scheduled at most once, at the earliest time at which it may be asked and has something to ask.
 - A host is asked only when its clocks allow (`lycosa.frontier.clocks`: its own, its registrable domain's, its address's),
   which only `finished` and `delay` move; and not while it is held.
@@ -11,8 +10,8 @@ Invariants
 - A host that could be asked but for its domain stands in the domain's line (`parked`); only the line's first is woken when the
   domain has a place. One that could be asked but for its address stands in the address's line; the first looks again when a fetch there
   ends, and all of them once a second.
-- A head holds the first of its collection's URLs of the host in the strategy's order; when it is not `complete`, the tables
-  hold more (`lycosa.frontier.reserve` brings them in).
+- A host of which the tables hold more than its heads, and one of these lines is empty, is `dry` (`lycosa.frontier.reserve` brings
+  more in).
 Times are milliseconds of the monotonic clock. What rests is in the tables; nothing here outgrows the limits it is given.
 """
 
@@ -20,64 +19,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 
 from lycosa.core.records import HostRow, UrlRow
 from lycosa.frontier.address_lines import AddressLines
 from lycosa.frontier.clocks import ClockRules, Clocks
 from lycosa.frontier.domain_clock import BUSY
-from lycosa.frontier.latency import Latency
-from lycosa.frontier.strategy import STRATEGIES, Rank, Strategy
-
-
-@dataclass(slots=True, frozen=True)
-class Order:
-    """How a collection's URLs are ordered. Of two collections at one host the higher priority is served first."""
-
-    strategy: Strategy = STRATEGIES["breadth-first"]
-    priority: float = 0.0
-
-
-@dataclass(slots=True)
-class Head:
-    """The first of one collection's URLs of one host."""
-
-    order: Order
-    waiting: list[tuple[Rank, int, UrlRow]] = field(default_factory=list)  # heap by (rank, arrival)
-    later: list[tuple[int, int, UrlRow]] = field(default_factory=list)  # heap by (not before, arrival)
-    rows: dict[int, tuple[int, UrlRow]] = field(default_factory=dict)  # by `UrlRow.key`: (arrival, row)
-    closed_at: Rank | None = None  # the tables hold URLs from this rank on; None: they hold no others
-    served_at: int = 0
-
-    @property
-    def complete(self) -> bool:
-        return self.closed_at is None
-
-
-@dataclass(slots=True)
-class HostQueue:
-    """One host: its row, its clock, and a head for each collection that has URLs of it."""
-
-    row: HostRow
-    heads: dict[str, Head] = field(default_factory=dict)
-    latency: Latency | None = None  # None: not asked since it became active
-    in_flight: list[str] = field(default_factory=list)  # the address that each fetch under way was booked on
-    held: bool = False
-    parked: bool = False
-    scheduled: int = 0  # the number of its one valid entry in a heap; 0: none
-    scheduled_at: int = 0
-    next_due_at: int | None = None  # when the earliest URL that only the tables hold is due, ms since 1970; None: there is none
-
-    @property
-    def size(self) -> int:
-        return sum(len(head.rows) for head in self.heads.values())
-
-    @property
-    def idle(self) -> bool:
-        """Nothing waits here, nothing is being asked."""
-        return not self.in_flight and not self.held and not any(head.rows for head in self.heads.values())
-
+from lycosa.frontier.queue import FIRST, Head, HostQueue, Order
+from lycosa.frontier.strategy import Rank
 
 _DEFAULT_ORDER = Order()
 _LOOK_AGAIN_MS = 1_000
@@ -103,6 +52,7 @@ class Frontier:
         self._size = 0
         self.dry: set[int] = set()  # hosts with an empty head that the tables can fill
         self.beside: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None  # its row there, if that may be fetched too
+        self.since: Callable[[UrlRow], int] = lambda row: row.visited_at  # since when a visited URL is due
         self.unvisited_only = False  # hosts rest that come before any visited one: ask for them first
 
     def __len__(self) -> int:
@@ -148,32 +98,23 @@ class Frontier:
         self.dry.discard(host_key)
         return queue
 
-    def close_head(self, host_key: int, collection: str, at: Rank | None) -> None:
-        """Say from which rank on the tables hold further URLs (None: there are no others)."""
-        queue = self._hosts[host_key]
-        head = self._head(queue, collection)
-        head.closed_at = at
-        if at is not None and not head.rows:
+    def close_line(self, host_key: int, collection: str, at: Rank | None, kind: int = FIRST) -> None:
+        """Say from which rank on the tables hold further URLs of a kind (None: there are no others)."""
+        line = self._head(self._hosts[host_key], collection).line(kind)
+        line.closed_at = at
+        if line.dry:
             self.dry.add(host_key)
 
     def waiting(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """The row of a URL that waits here, or None."""
         queue = self._hosts.get(host_key)
         head = queue.heads.get(collection) if queue else None
-        entry = head.rows.get(key) if head else None
-        return entry[1] if entry else None
+        return head.get(key) if head else None
 
     def add(self, row: UrlRow, not_before: int = 0) -> None:
         """Queue a URL of an active host, to be fetched at `not_before` or later. Again: moves it to where it now belongs."""
         queue = self._hosts[row.id.host_key]
-        head = self._head(queue, row.collection)
-        number = next(self._numbers)
-        self._size += row.key not in head.rows
-        head.rows[row.key] = (number, row)
-        if not_before > 0:
-            heapq.heappush(head.later, (not_before, number, row))
-        else:
-            self._push(head, number, row)
+        self._size += self._head(queue, row.collection).add(row, next(self._numbers), not_before)
         self._schedule(queue)
 
     def offer(self, row: UrlRow, room: int) -> bool:
@@ -181,32 +122,18 @@ class Frontier:
         URLs a head may hold."""
         queue = self._hosts[row.id.host_key]
         head = self._head(queue, row.collection)
-        rank = head.order.strategy.rank(row)
-        if head.closed_at is not None and rank >= head.closed_at:
+        line = head.line(FIRST)
+        rank = head.rank(row)
+        if line.closed_at is not None and rank >= line.closed_at:
             return False
-        if head.closed_at is None and len(head.rows) >= room:
-            head.closed_at = rank  # what is here already is not worse by much: the next refill sorts it out
+        if line.closed_at is None and len(line.rows) >= room:
+            line.closed_at = rank  # what is here already is not worse by much: the next refill sorts it out
             return False
         self.add(row)
-        if len(head.rows) > _OVERFULL * room:
-            self._trim(queue, head, room)
+        if len(line.rows) > _OVERFULL * room:
+            others = [other for other in queue.heads.values() if other is not head]
+            self._size -= head.trim(room, lambda key: any(other.get(key) is not None for other in others))
         return True
-
-    def _trim(self, queue: HostQueue, head: Head, room: int) -> None:
-        """Leave the first `room` of what waits in a head to it, and what waits in another head too; the tables, or the batches, hold
-        the others."""
-        waiting = sorted(entry for entry in head.waiting if self._valid(head, entry[1], entry[2]))
-        kept, rest = waiting[:room], waiting[room:]
-        others = [other.rows for other in queue.heads.values() if other is not head]
-        for entry in rest:
-            if any(entry[2].key in rows for rows in others):
-                kept.append(entry)
-            else:
-                del head.rows[entry[2].key]
-                self._size -= 1
-        if rest:
-            head.closed_at = rest[0][0]
-        head.waiting = kept  # sorted, so a heap
 
     def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
         """Take a URL out, whatever its host's clock says (replay uses this)."""
@@ -250,7 +177,7 @@ class Frontier:
                 if rows:
                     self.start(key, now)
                     self._schedule(queue)
-                elif closed and any(head.waiting for head in queue.heads.values()):
+                elif closed and any(head.waits for head in queue.heads.values()):
                     self._put_aside(queue, now)
                 else:
                     self._schedule(queue)
@@ -350,17 +277,16 @@ class Frontier:
 
     def rows(self) -> Iterator[UrlRow]:
         """All URLs that wait here, in no order."""
-        return (row for queue in self._hosts.values() for head in queue.heads.values() for _, row in head.rows.values())
+        return (row for queue in self._hosts.values() for head in queue.heads.values() for row in head.rows())
 
     def _head(self, queue: HostQueue, collection: str) -> Head:
         head = queue.heads.get(collection)
         if head is None:
-            head = queue.heads[collection] = Head(self.order(collection))
+            head = queue.heads[collection] = Head(self.order(collection), self._since)
         return head
 
-    def _push(self, head: Head, number: int, row: UrlRow) -> None:
-        strategy = head.order.strategy
-        heapq.heappush(head.waiting, (strategy.rank(row), -number if strategy.last_first else number, row))
+    def _since(self, row: UrlRow) -> int:
+        return self.since(row)
 
     def _next_host(self, now: int, closed: Collection[str]) -> HostQueue | None:
         """Take the first of the hosts whose time has come, and that do not stand aside for these collections, off the schedule."""
@@ -394,7 +320,7 @@ class Frontier:
         queue.scheduled, queue.scheduled_at = next(self._numbers), _ASIDE
         entry = (self._host_rank(queue, now), queue.scheduled, queue.row.host_key)
         for name, head in queue.heads.items():
-            if head.waiting:
+            if head.waits:
                 heap = self._aside.setdefault(name, [])
                 heapq.heappush(heap, entry)
                 if len(heap) > _MOST_STALE + 2 * len(self._hosts):
@@ -404,9 +330,8 @@ class Frontier:
     def _host_rank(self, queue: HostQueue, now: int) -> Rank:
         best: Rank | None = None
         for head in queue.heads.values():
-            self._ripen(head, now)
-            if head.waiting:
-                rank = (-head.order.priority, *head.order.strategy.host_rank(queue.row, head.waiting[0][2]))
+            for row in head.firsts(now):
+                rank = (-head.order.priority, *head.order.strategy.host_rank(queue.row, row))
                 best = rank if best is None else min(best, rank)
         return best or ()
 
@@ -419,12 +344,10 @@ class Frontier:
         heads = [(name, head) for name, head in queue.heads.items() if name not in closed]
         heads.sort(key=lambda entry: (-entry[1].order.priority, entry[1].served_at))
         for _, head in heads:
-            row = self._pop_head(head, now)
+            row = self._pop_head(head, now, several=True)
             if row is not None:
                 head.served_at = now
                 rows = [row]
-                if head.closed_at is not None and head.order.strategy.rank(row) >= head.closed_at:
-                    self.dry.add(row.id.host_key)  # it waited here for another head's sake: the tables hold some that come before it
                 for name, other in heads:
                     same = self._take_out(row.id.host_key, other, row.key)
                     if same is None and not other.complete and other is not head:
@@ -434,30 +357,25 @@ class Frontier:
                 return tuple(rows)
         return ()
 
-    def _pop_head(self, head: Head, now: int) -> UrlRow | None:
-        self._ripen(head, now)
-        while head.waiting:
-            _, number, row = heapq.heappop(head.waiting)
-            if self._valid(head, number, row):
-                return self._take_out(row.id.host_key, head, row.key)
-        return None
+    def _pop_head(self, head: Head, now: int, *, several: bool = False) -> UrlRow | None:
+        found = head.pop(now)
+        if found is None:
+            return None
+        row, line, late = found
+        self._size -= 1
+        # Late: it waited here for another head's sake, say, and the tables hold some that come before it.
+        if line.dry or (late and (several or line.kind != FIRST)):
+            self.dry.add(row.id.host_key)
+        return row
 
     def _take_out(self, host_key: int, head: Head, key: int) -> UrlRow | None:
-        entry = head.rows.pop(key, None)
-        if entry is None:
+        found = head.remove(key)
+        if found is None:
             return None
         self._size -= 1
-        if not head.rows and head.closed_at is not None:
+        if found[1].dry:
             self.dry.add(host_key)
-        return entry[1]
-
-    def _ripen(self, head: Head, now: int) -> None:
-        """Move what had to wait and need not any more; drop stale entries off the top."""
-        while head.later and head.later[0][0] <= now:
-            _, number, row = heapq.heappop(head.later)
-            if self._valid(head, number, row):
-                self._push(head, number, row)
-        self._drop_stale(head)
+        return found[0]
 
     def _wake(self, domain: str) -> None:
         """See that the first of the domain's line is woken when the domain has a place."""
@@ -500,30 +418,12 @@ class Frontier:
         ready_at = max(self.clocks.host_ready_at(queue.row.host_key), not_before)
         if ready_at >= BUSY:
             return
-        at: int | None = None
-        for head in queue.heads.values():
-            self._drop_stale(head)
-            if head.waiting:
-                at = ready_at
-                break
-            if head.later:
-                head_at = max(ready_at, head.later[0][0])
-                at = head_at if at is None else min(at, head_at)
+        at = queue.due_from(ready_at)
         if at is None or (queue.scheduled and queue.scheduled_at == at):
             return
         queue.scheduled = next(self._numbers)
         queue.scheduled_at = at
         heapq.heappush(self._times, (at, queue.scheduled, queue.row.host_key))
-
-    def _drop_stale(self, head: Head) -> None:
-        while head.waiting and not self._valid(head, head.waiting[0][1], head.waiting[0][2]):
-            heapq.heappop(head.waiting)
-        while head.later and not self._valid(head, head.later[0][1], head.later[0][2]):
-            heapq.heappop(head.later)
-
-    def _valid(self, head: Head, number: int, row: UrlRow) -> bool:
-        entry = head.rows.get(row.key)
-        return entry is not None and entry[0] == abs(number)
 
 
 def _top(heap: list[tuple[Rank, int, int]]) -> tuple[Rank, int, int]:

@@ -1,7 +1,8 @@
 """The heads of active hosts' queues: filled from the tables and the worker's batches, and looked at again when more is due.
 
-A head holds the first of its collection's URLs of one host that are due within `HORIZON_MS`. What is due later stays in the
-tables, and the host is looked at again then. Heads are copies: rows that wait for their commit are laid over what the shelf gives.
+A head holds the first of its collection's URLs of one host that are due within `HORIZON_MS`, of each kind (`queue.kind_of`) as many
+while there are any. What is due later stays in the tables, and the host is looked at again then. Heads are copies: rows that wait for
+their commit are laid over what the shelf gives.
 A URL of several collections goes into all their heads as soon as it is in one, for one fetch is to serve them all.
 
 Stored times are milliseconds since 1970, the frontier's are of the monotonic clock.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from sys import intern
 from typing import Any
@@ -24,8 +25,10 @@ from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, UrlId, UrlRow
 from lycosa.frontier.agenda import Agenda
 from lycosa.frontier.domain_clock import BUSY
-from lycosa.frontier.frontier import Frontier, HostQueue
+from lycosa.frontier.frontier import Frontier
+from lycosa.frontier.queue import FIRST, KINDS, HostQueue, kind_expr
 from lycosa.frontier.shelf import Shelf
+from lycosa.frontier.strategy import Rank
 from lycosa.store.rows import url_record
 from lycosa.url.scope import hostname
 
@@ -38,6 +41,7 @@ _MOST_OF_LARGE = 1_000
 _MOST_STALE = 1_000
 
 _Place = tuple[int, str]  # of a head: host key, collection
+_Kinds = dict[int, list[UrlRow]]
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,6 +81,7 @@ class Heads:
         self._depth = depth
         self._in_flight = in_flight
         frontier.beside = self._beside
+        frontier.since = lambda row: agenda.due_at(row) or 0
         self._wakes: list[tuple[int, int]] = []  # heap of (next_due_at, host_key); valid while it is the host's
 
     @property
@@ -94,7 +99,11 @@ class Heads:
         head = queue.heads.get(row.collection)
         earliest = self._agenda.earliest(row, due)
         others = queue.heads.values() if len(queue.heads) > 1 else ()
-        fits = head is None or len(head.rows) < self.room or any(row.key in other.rows for other in others)
+        fits = head is None or len(head) < self.room or any(other.get(row.key) is not None for other in others)
+        if head is not None and fits:
+            kind = head.order.kind(row)
+            closed_at = head.line(kind).closed_at if kind != FIRST else None
+            fits = closed_at is None or head.rank(row) < closed_at  # or what comes round soonest would never leave the head
         if wait <= HORIZON_MS and earliest == due and fits:
             self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
         else:
@@ -168,8 +177,8 @@ class Heads:
         horizon = now_ms + HORIZON_MS
         room = max(_ROOM_LEAST, (self._waiting_urls - len(self._frontier)) // len(host_keys))
         pending = {key: self._pending_rows(key) for key in host_keys}
-        taken: dict[_Place, list[UrlRow]] = {}
-        more: set[_Place] = set()
+        taken: dict[_Place, _Kinds] = {}
+        more: dict[_Place, set[int]] = {}
         further: dict[int, list[str]] = {}
         for key in host_keys:
             self._frontier.hosts[key].next_due_at = None
@@ -178,32 +187,37 @@ class Heads:
         if self.shelf is not None:
             for keys, limit in self._portions(host_keys, room):
                 extra = max(len(pending[key]) for key in keys)
-                asked = limit + extra + 1  # so many of them may be outdated by pending rows
                 for collection in self._agenda.rules:
-                    given: Counter[int] = Counter()
+                    order = self._frontier.order(collection)
+                    kinds = KINDS if order.revisits else 1
+                    asked = limit + kinds * (extra + 1)  # `extra` of them may be outdated by pending rows, all of one kind
+                    given: dict[int, Counter[int]] = {}
                     for row in self._shelved(keys, collection, horizon, asked, extra + 1):
-                        given[row.id.host_key] += self._agenda.is_near(row, horizon)
+                        given.setdefault(row.id.host_key, Counter())[order.kind(row)] += self._agenda.is_near(row, horizon)
                         if (collection, row.operation, row.id.url_key) not in pending[row.id.host_key]:
                             self._take(row, horizon, taken)
-                    for key in (key for key, number in given.items() if number >= asked):
-                        more.add((key, collection))
-                        further.setdefault(key, []).append(collection)
-        for place, rows in taken.items():
-            self._fill(place, rows, room, place in more, now_ms)
+                    for key, numbers in given.items():
+                        if numbers.total() >= asked:
+                            # They came in turn: of which there are fewer than that, all are here.
+                            more[key, collection] = {kind for kind, number in numbers.items() if number >= asked // kinds}
+                            further.setdefault(key, []).append(collection)
+        for place, kinds_taken in taken.items():
+            self._fill(place, kinds_taken, room, more.get(place, ()), now_ms)
         for key in host_keys:
             for collection in {*self._frontier.hosts[key].heads, *further.get(key, ())}:
                 if (key, collection) not in taken:
-                    self._frontier.close_head(key, collection, () if (key, collection) in more else None)
+                    self._fill((key, collection), {}, room, more.get((key, collection), ()), now_ms)
         if len(self._agenda.rules) > 1:
             self._share(host_keys, pending, horizon, now_ms)
 
-    def _take(self, row: UrlRow, horizon: int, taken: dict[_Place, list[UrlRow]]) -> None:
+    def _take(self, row: UrlRow, horizon: int, taken: dict[_Place, _Kinds]) -> None:
         due = self._agenda.due_at(row)
         if due is None:
             return
         earliest = self._agenda.earliest(row, due)
         if earliest <= horizon and earliest == due:
-            taken.setdefault((row.id.host_key, row.collection), []).append(row)
+            kinds = taken.setdefault((row.id.host_key, row.collection), {})
+            kinds.setdefault(self._frontier.order(row.collection).kind(row), []).append(row)
             return
         self.look_at(self._frontier.hosts[row.id.host_key], earliest)
 
@@ -221,9 +235,11 @@ class Heads:
         """The first rows of each host that are due, then the `far` that are due next."""
         assert self.shelf is not None
         wanted, later, near = self._agenda.wanted(collection, horizon)
-        strategy = self._frontier.order(collection).strategy
+        asked = self._frontier.order(collection)
+        kind = kind_expr() if asked.revisits else None
         order = [pl.when(near).then(0).otherwise(later)]
-        order += [-pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64) for name, down in strategy.columns]
+        order += [] if kind is None else [pl.when(kind == FIRST).then(0).otherwise(later)]
+        order += [-pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64) for name, down in asked.strategy.columns]
         frame = self.shelf.rows(
             self._partitions(keys),
             np.array(keys, np.uint64),
@@ -232,6 +248,7 @@ class Heads:
             limit=limit + far,
             near=near,
             far=far,
+            kind=kind,
         )
         hosts = self._frontier.hosts
         for row in _rows(frame):
@@ -240,24 +257,34 @@ class Heads:
             shared = (row[0], host.host_key, row[2], row[3], collection, intern(row[5]), row[6], intern(row[7]), intern(row[8]), *row[9:])
             yield url_record(shared, host.host)
 
-    def _fill(self, place: _Place, rows: list[UrlRow], room: int, more: bool, now_ms: int) -> None:
+    def _fill(self, place: _Place, taken: _Kinds, room: int, more: Collection[int], now_ms: int) -> None:
+        """Add what fits, and close the lines of which the tables hold `more`."""
         host_key, collection = place
         queue = self._frontier.hosts[host_key]
-        rank = self._frontier.order(collection).strategy.rank
         head = queue.heads.get(collection)
-        here = head.rows if head else {}
-        wanted = []
-        for row in rows:
-            if row.key in here or self._in_flight(row):
-                continue
-            row.depth = min(row.depth, self._depth(row))
-            wanted.append(row)
-        wanted.sort(key=rank)
-        kept = wanted[: max(room, min(queue.row.known // _SHARE_OF_LARGE, _MOST_OF_LARGE))]
-        for row in kept:
-            self._add(row, now_ms)
-        closed_at = rank(wanted[len(kept)]) if len(wanted) > len(kept) else (rank(kept[-1]) if kept else ()) if more else None
-        self._frontier.close_head(host_key, collection, closed_at)
+        order = self._frontier.order(collection)
+        wanted: _Kinds = {}
+
+        def rank(row: UrlRow) -> Rank:
+            return order.rank(row, self._frontier.since)
+
+        for kind, rows in taken.items():
+            wanted[kind] = [row for row in rows if (head is None or head.get(row.key) is None) and not self._in_flight(row)]
+            for row in wanted[kind]:
+                row.depth = min(row.depth, self._depth(row))
+            wanted[kind].sort(key=rank)
+        room = max(room, min(queue.row.known // _SHARE_OF_LARGE, _MOST_OF_LARGE))
+        left, lines = room, len(wanted)
+        for kind, rows in sorted(wanted.items(), key=lambda each: len(each[1])):
+            kept = rows[: max(1, left // lines)]
+            left, lines = left - len(kept), lines - 1
+            for row in kept:
+                self._add(row, now_ms)
+            closed_at = rank(rows[len(kept)]) if len(rows) > len(kept) else (rank(kept[-1]) if kept else ()) if kind in more else None
+            self._frontier.close_line(host_key, collection, closed_at, kind)
+        lines_here = [line.kind for line in head.lines] if head is not None else []
+        for kind in {*lines_here, *more} - wanted.keys():
+            self._frontier.close_line(host_key, collection, () if kind in more else None, kind)
 
     def _share(self, host_keys: Sequence[int], pending: dict[int, dict[tuple[str, str, int], UrlRow]], horizon: int, now_ms: int) -> None:
         """What waits in one head goes into the heads of the other collections that have it too, however late it comes there: else
@@ -267,8 +294,8 @@ class Heads:
             heads = self._frontier.hosts[key].heads
             for collection, head in heads.items():
                 if not head.complete:
-                    others = {number: row for other in heads.values() for number, (_, row) in other.rows.items()}
-                    lacking[key, collection] = {number: row for number, row in others.items() if number not in head.rows}
+                    others = {row.key: row for other in heads.values() for row in other.rows()}
+                    lacking[key, collection] = {number: row for number, row in others.items() if head.get(number) is None}
         for (key, collection), rows in lacking.items():
             for number, row in list(rows.items()):
                 newest = pending[key].get((collection, row.operation, row.id.url_key))

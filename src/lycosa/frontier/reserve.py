@@ -10,6 +10,7 @@ Stored times are milliseconds since 1970, the frontier's are of the monotonic cl
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,10 +23,11 @@ from lycosa.core.records import HostRow, UrlId, UrlRow
 from lycosa.fetch.robots import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.agenda import Agenda
 from lycosa.frontier.budget import Budget
-from lycosa.frontier.directory import NEVER, HostDirectory
+from lycosa.frontier.directory import BEHIND_MS, NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
-from lycosa.frontier.frontier import Frontier, HostQueue
+from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.heads import HORIZON_MS, Heads, Pending
+from lycosa.frontier.queue import HostQueue
 from lycosa.frontier.reach import Unvisited
 from lycosa.frontier.recrawl import RecrawlRules
 from lycosa.frontier.shelf import Shelf, summary
@@ -42,6 +44,9 @@ _COMMON_ROBOTS_TEXT = 4_000  # of a host that is not at hand: twice what most ha
 _WEIGH_EVERY_MS = 10_000
 _LINE = 16
 """Hosts of a domain's line that stay at hand while other hosts wait: some seconds' work for it."""
+
+PLACE_MS = HORIZON_MS
+"""So long a host that always has something due holds its place while others wait: what its head was filled with is asked for by then."""
 
 _LONGEST_PAUSE_MS = MAX_CRAWL_DELAY_MS  # a longer one in the tables is of a time when back-off was part of it
 
@@ -96,6 +101,7 @@ class Reserve:
         self._next_refill = 0
         self._next_fresh = 0
         self._next_weighing = 0
+        self._next_rotation = 0
         self._robots_text = 0  # of the active hosts, when they were weighed last
         self._rest_at = NEVER  # no resting host is due before; ms since 1970
         self._rest_at_until = -1
@@ -235,6 +241,7 @@ class Reserve:
         """Take in a host that was not known, and make it active."""
         self.directory.activate(self.directory.add(row.host_key, row.partition))
         queue = self.frontier.open_host(row)
+        queue.opened_at = self._clock.monotonic_ms()
         if self._succeeds:  # whoever held the partitions before may have asked it and not lived to say so
             self._take_up(row)
         return queue
@@ -298,7 +305,7 @@ class Reserve:
         """Bring in what is due, if the last refill is not too near. True if anything was read.
 
         While others wait that rest, hosts whose heads have run dry go to the end of their line, and nobody holds a place with
-        nothing to do: all get their turn, and neighbours in the files are read together.
+        nothing to do, or for longer than `PLACE_MS`: all get their turn, and neighbours in the files are read together.
         """
         now = self._clock.monotonic_ms()
         if now < self._next_refill:
@@ -314,7 +321,9 @@ class Reserve:
             self._shorten_lines(set(dry))
             dry = [key for key in dry if key in self.frontier.hosts]
             fresh = self._due_hosts(now_ms, self._make_room(_REFILL_HOSTS, now, set(dry)))
-            self._open(fresh)
+            dry = [key for key in dry if key in self.frontier.hosts]
+            if fresh:
+                self._open(fresh)
             self._next_fresh = now + max(_REFILL_EVERY_MS, 1_000 * len(fresh) // _REFILL_HOSTS)
             self.frontier.unvisited_only = self._unvisited_first and self.directory.unvisited_rest(now_ms)
         keys = dry[:_REFILL_HOSTS]
@@ -365,7 +374,8 @@ class Reserve:
         """Send hosts back until `wanted` more fit, if so many can go; gives back how many fit.
 
         First go those that rest for long; then those that stand in their domain's line: a domain of very many hosts must not
-        take all places; and for a strategy that wants a page of every host first, those that gave one.
+        take all places; for a strategy that wants a page of every host first, those that gave one; and at last those that have held
+        their places for `PLACE_MS`: one that always has something due must not keep the others out.
         """
         hosts = self.frontier.hosts
         self._weigh(now, kept)
@@ -381,7 +391,22 @@ class Reserve:
                     break
                 self._close(key)
                 free += 1
+            if free < wanted and now >= self._next_rotation:
+                self._next_rotation = now + _LOOK_AGAIN_MS
+                free += self._rotate(wanted - free, now)
         return max(0, min(free, wanted))
+
+    def _rotate(self, wanted: int, now: int) -> int:
+        """Send back those that have held their places longest, if for long enough: how many. They come again after those that wait."""
+        held = [
+            (queue.opened_at, key)
+            for key, queue in self.frontier.hosts.items()
+            if now - queue.opened_at >= PLACE_MS and not queue.in_flight and not queue.held
+        ]
+        chosen = heapq.nsmallest(wanted, held)
+        for _, key in chosen:
+            self._close(key, away_ms=BEHIND_MS)
+        return len(chosen)
 
     def _shorten_lines(self, kept: Container[int]) -> None:
         """Of hosts that wait for their domain the first few stay at hand. The others come again when it is their turn: else large
@@ -434,7 +459,7 @@ class Reserve:
                 self.directory.set(slot, next_at=NEVER)  # a row that the tables lack: nothing to ask
                 continue
             row.known, row.visited = known, done
-            self.frontier.open_host(row)
+            self.frontier.open_host(row).opened_at = self._clock.monotonic_ms()
             self._take_up(row)
             self.directory.activate(slot)
 
@@ -457,22 +482,20 @@ class Reserve:
         for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
             yield host_record(row)
 
-    def _close(self, host_key: int, parked_ms: int = HORIZON_MS) -> None:
-        """Send a host back. `parked_ms`: how long it stays away if it waits for its domain."""
+    def _close(self, host_key: int, parked_ms: int = HORIZON_MS, *, away_ms: int = 0) -> None:
+        """Send a host back. `parked_ms`: how long it stays away if it waits for its domain; `away_ms`: in any case."""
         queue = self.frontier.close_host(host_key)
         due = [at for at in (queue.next_due_at,) if at is not None]
-        waiting = 0
         for head in queue.heads.values():
-            waiting += len(head.rows)
-            if not head.complete or head.waiting:
+            if not head.complete or head.waits:
                 due.append(0)
-            due += [self._wall(at) for at, _, _ in head.later[:1]]
+            due += [self._wall(at) for line in head.lines for at, _, _ in line.later[:1]]
         row = queue.row
         ready = self._wall(self.frontier.clocks.let_go(host_key))
         row.not_before = max(row.not_before, ready)
         if queue.parked:  # its domain has more hosts than it can be asked for; in its line it would stand for long
             ready = max(ready, self._clock.now_ms() + parked_ms)
-        next_at = max(min(due), ready) if due else NEVER
+        next_at = max(min(due), ready, self._clock.now_ms() + away_ms) if due else NEVER
         self._rest_at = min(self._rest_at, next_at)
         slot = self._slot(host_key)
         self.directory.activate(slot, False)

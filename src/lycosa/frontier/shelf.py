@@ -36,7 +36,7 @@ _STEP = 512  # rows of a run in larger files: 16 bytes of index
 _NEAR_CHOOSING = 32_768  # of a few columns
 _NEAR = 8_192  # of all
 _READ_AHEAD = 8_192  # least rows of a slice when a whole file is gone through
-_FILE, _ROW = "file", "row"
+_FILE, _ROW, _FAR, _KIND = "file", "row", "_far", "_kind"
 
 
 @dataclass(slots=True, frozen=True)
@@ -110,19 +110,20 @@ class Shelf:
         limit: int | None = None,
         near: pl.Expr | None = None,
         far: int = 1,
+        kind: pl.Expr | None = None,
     ) -> pl.DataFrame:
         """The live rows of these hosts for which `where` holds, at most `limit` a host, the first by `order`.
 
         All columns of the table; hosts come in the order of partition and host key, within a host rows in the given order.
         `where` and `order` are about live rows: a row that was outranked is never seen by them. Of rows that are not `near` only
-        the first `far` a host are given.
+        the first `far` a host are given. Rows of each `kind` come in turn, while there are any, in the given order within each.
         """
         needed = [*self.table.key, "partition", "host_key"]
-        for expression in (*order, *([] if where is None else [where]), *([] if near is None else [near])):
-            needed += expression.meta.root_names()
+        for expression in (*order, where, near, kind):
+            needed += [] if expression is None else expression.meta.root_names()
         columns = list(dict.fromkeys(needed))
         found = [
-            self._whole(self._choose(some_places, host_keys[some], columns, where, order, limit, near, far))
+            self._whole(self._choose(some_places, host_keys[some], columns, where, order, limit, near, far, kind))
             for some, some_places in self._portions(places(partitions, host_keys))
         ]
         return pl.concat(found) if found else pl.DataFrame(schema=self._schema)
@@ -172,6 +173,7 @@ class Shelf:
         limit: int | None,
         near: pl.Expr | None,
         far: int,
+        kind: pl.Expr | None,
     ) -> pl.DataFrame:
         """Which rows: file and row numbers, in the order in which they are to be given."""
         reads = []
@@ -192,6 +194,11 @@ class Shelf:
         if near is not None:
             is_far = ~near.fill_null(False)
             frame = frame.filter(~is_far | (is_far.cast(pl.UInt32).cum_sum().over("partition", "host_key") <= far))
+        if kind is not None:
+            is_far = pl.lit(False) if near is None else ~near.fill_null(False)
+            frame = frame.with_columns(is_far.alias(_FAR), kind.alias(_KIND))
+            turn = pl.col("host_key").cum_count().over("partition", "host_key", _FAR, _KIND)
+            frame = frame.sort("partition", "host_key", _FAR, turn, maintain_order=True)
         if limit is not None:
             frame = frame.group_by("partition", "host_key", maintain_order=True).head(limit)
         return frame.select(_FILE, _ROW)
