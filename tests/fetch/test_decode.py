@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import resource
 import time
+import tracemalloc
 import zlib
 
 import brotli
@@ -207,6 +208,16 @@ def test_broken_chunks_give_what_came() -> None:
     assert decode_body(exchange(b"5\r\nhello\r\nzz", field), LIMIT) == (b"hello", "incomplete", True)
     assert decode_body(exchange(b"5\r\nhello\r\n", field, truncated="time"), LIMIT) == (b"hello", "", True)
     assert decode_body(exchange(TEXT, field, truncated="disconnect"), LIMIT).payload == TEXT  # never framed at all
+
+
+def test_chunks_of_one_byte_take_little_memory() -> None:
+    body = b"1\r\na\r\n" * 12_000
+    tracemalloc.start()
+    try:
+        assert dechunk(body).data == b"a" * 12_000
+        assert tracemalloc.get_traced_memory()[1] < 600_000  # with a view of each 2.5 MB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("coding", "bomb"), [("gzip", gzip_bomb), ("br", brotli_bomb), ("zstd", zstd_bomb)])

@@ -11,7 +11,7 @@ from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.decode import decode_body, parse_head
 from lycosa.fetch.failure import REPEATED_TEXT
-from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
+from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, robots_text, robots_verdict
 from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
 from tests.servers.hostile_redirect import ROBOTS_HOSTS, RobotsHost
@@ -129,5 +129,5 @@ def test_each_bad_robots_txt_is_understood(host: RobotsHost, server: HostileServ
     if robots is None:
         payload = decode_body(exchange, MAX_ROBOTS_BYTES).payload
         assert len(payload) <= MAX_ROBOTS_BYTES
-        robots = Robots(payload.decode("utf-8", "replace"), "lycosa/0.1")
+        robots = Robots(robots_text(payload), "lycosa/0.1")
     assert robots.allowed(server.url(host.name)) is host.allows

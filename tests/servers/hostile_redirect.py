@@ -131,5 +131,13 @@ ROBOTS_HOSTS = (
     RobotsHost("robots-binary", "noise", _text(bytes(range(256)) * 100), 200, "", True),
     RobotsHost("robots-html", "the front page instead of robots.txt", _text(page("Welcome"), b"text/html"), 200, "", True),
     RobotsHost("robots-bom", "a byte order mark first", _text(b"\xef\xbb\xbfUser-agent: *\nDisallow: /page\n"), 200, "", False),
+    RobotsHost(
+        "robots-utf-16",
+        "UTF-16, as an editor of Windows saves it",
+        _text("User-agent: *\nDisallow: /page\n".encode("utf-16")),
+        200,
+        "",
+        False,
+    ),
     RobotsHost("robots-cr", "lines that end in CR", _text(b"User-agent: *\rDisallow: /page\r"), 200, "", False),
 )

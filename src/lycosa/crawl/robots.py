@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lycosa.core.records import Exchange, RobotsEntry
 from lycosa.fetch.decode import decode_body, parse_head
-from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, cache_ms, robots_verdict
+from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, cache_ms, robots_text, robots_verdict
 
 MAX_HOPS = 5
 """Redirects that are followed (RFC 9309 section 2.3.1.2)."""
@@ -96,7 +96,7 @@ class RobotsKeeper:
             lifetime = cache_ms(headers)
             if verdict == "parse":
                 payload = decode_body(exchange, MAX_ROBOTS_BYTES).payload
-                body = payload[:MAX_ROBOTS_BYTES].decode("utf-8", "replace")
+                body = robots_text(payload)
         entry = RobotsEntry(origin, status, at, at + lifetime, body)
         self._put(entry)
         return entry

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 _MOST_DIGITS = 16  # 64 bits
+_MOST_PARTS = 1024  # that wait to be joined: a view takes 184 bytes, and a chunk may hold one
 
 
 class Dechunked(NamedTuple):
@@ -24,9 +25,12 @@ def dechunk(body: bytes) -> Dechunked:
     """Take the framing off; what a broken or cut body has to give is kept."""
     view = memoryview(body)
     parts: list[memoryview] = []
+    joined = bytearray()
     position, total = 0, len(body)
 
     def result(end: int, complete: bool, broken: bool) -> Dechunked:
+        if joined:
+            return Dechunked(bytes(joined + b"".join(parts)), end, complete, broken)
         return Dechunked(bytes(parts[0]) if len(parts) == 1 else b"".join(parts), end, complete, broken)
 
     while True:
@@ -42,6 +46,9 @@ def dechunk(body: bytes) -> Dechunked:
             end = _end_of_trailers(body, start)
             return result(end or total, end > 0, False)
         stop = start + size
+        if len(parts) == _MOST_PARTS:
+            joined += b"".join(parts)
+            parts.clear()
         parts.append(view[start:stop])  # a slice past the end is what is there
         if stop > total:
             return result(total, False, False)

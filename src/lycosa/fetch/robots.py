@@ -42,6 +42,7 @@ _SITEMAP = re.compile(r"site-?maps?(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(r"[^\s/]+")
 _SPLITS_LINES = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # for Python, and so for protego, but not for the RFC
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks
 _SECONDS = re.compile(r"(\d{1,12}(?:\.\d{0,6})?|\.\d{1,6})(?!\S)")
 
 
@@ -59,6 +60,11 @@ def _by_selector(url: str) -> str:
     """A gopher URL without its item type, as rules name it: a path of the web."""
     start = path_start(url)
     return f"http{url[6:start]}/{url[start + 2 :].removeprefix('/')}"
+
+
+def robots_text(payload: bytes) -> str:
+    """The text of a file, as much as is read. RFC 9309 says UTF-8; what an editor of Windows saved as "Unicode" (UTF-16) holds as well."""
+    return payload[:MAX_ROBOTS_BYTES].decode("utf-16" if payload[:2] in _UTF_16 else "utf-8", "replace")
 
 
 def robots_verdict(status: int, error: str = "") -> Verdict:
