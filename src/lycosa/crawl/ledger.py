@@ -17,7 +17,7 @@ from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, ope
 from lycosa.crawl.abroad import Abroad
 from lycosa.crawl.assignment import Assignment, recrawl_rules
 from lycosa.crawl.batch import Batch
-from lycosa.crawl.budgets import PageBudgets, is_held
+from lycosa.crawl.budgets import PageBudgets
 from lycosa.crawl.links import LinkGate
 from lycosa.crawl.progress import Progress
 from lycosa.crawl.robots import RobotsKeeper, holds_now
@@ -45,12 +45,6 @@ NOTABLE_CLAIM = 0.05
 LEAST_CLAIM = 0.15
 """Claims of a change make a page due while more than this share of the host's claims was right; but for `fresh`, which weighs each."""
 
-
-WAIT = "wait"
-"""`Ledger.held`: it is not known yet whether the URL may be fetched."""
-
-AWAIT_GRANT = "grant"
-"""`Ledger.held`: the coordinator has granted no more pages; it may do so any moment."""
 
 _RESENT_SHARE = 4  # of the age at which a linked page is fetched again: so often its owner hears of the same link
 
@@ -310,49 +304,6 @@ class Ledger:
                 return row
         return None
 
-    def held(self, row: UrlRow) -> str:
-        """Why a URL is not fetched now though nothing forbids it: a budget that is used up, a trap. "" if it may be.
-
-        WAIT: what is being fetched may use the budget up, or not.
-        """
-        host = self.frontier.hosts[row.id.host_key].row
-        assignment = self.assignments[row.collection]
-        collection = assignment.collection
-        if assignment.grant is not None:
-            if self._may_add(row) and not self._granted(assignment):
-                return AWAIT_GRANT
-        elif collection.max_pages is not None and not (is_held(row) or row.operation):
-            if assignment.pages >= collection.max_pages:
-                return "budget"
-            if assignment.pages + assignment.in_flight >= collection.max_pages and any(map(self._may_add, self._flying())):
-                return WAIT
-        budget, certain = self.budgets.objection(row, host, self._flying)
-        if budget:
-            return budget if certain else WAIT
-        if row.operation or row.visited_at or not collection.traps:
-            return ""
-        rule = self.traps.holds(host, row.id.url)
-        if not rule:
-            return ""
-        if assignment.doubts() and assignment.gate.is_named(row.id.url):
-            assignment.suspects += 1
-            self.batch.counters[f"suspects.{row.collection}"] += 1
-            return ""
-        self.traps.count(host, rule)
-        self.batch.change_host(host)
-        return f"trap_{rule}"
-
-    def _granted(self, assignment: Assignment) -> bool:
-        """Whether one page more may be fetched, should all that is under way become pages."""
-        left = (assignment.grant or 0) - assignment.added
-        return left > assignment.in_flight or left > sum(row.collection == assignment.name and self._may_add(row) for row in self._flying())
-
-    def _may_add(self, row: UrlRow) -> bool:
-        return not (is_held(row) or row.operation)
-
-    def _flying(self) -> Iterator[UrlRow]:
-        return (row for rows in self.in_flight.values() for row in rows)
-
     def put_off(self, row: UrlRow, reason: str) -> None:
         """A URL is not fetched now; it stays known, with the reason, and is looked at again in some days."""
         row.reason = reason
@@ -455,24 +406,6 @@ class Ledger:
         self.change(row)
         if row.state != UrlState.KNOWN and not self._is_in_flight(row):
             self.reserve.move(row)
-
-    def afford(self, rows: tuple[UrlRow, ...]) -> bool:
-        """Whether the collections' budgets allow this fetch; a first visit is free, and so is what was asked for. If not, the URL
-        waits in the tables for its turn."""
-        again = [(row, self.reserve.budgets[row.collection]) for row in rows if row.visited_at and row.collection in self.reserve.budgets]
-        again = [(row, budget) for row, budget in again if not row.operation]
-        now_ms = self.clock.now_ms()
-        if len(again) < len(rows) or any(row.state == UrlState.KNOWN for row in rows):
-            for _, budget in again:
-                budget.spend()
-            return True
-        taken = [budget.take(self.reserve.due_at(row) or 0, now_ms) for row, budget in again]
-        if any(taken):
-            return True
-        self.frontier.undo(rows[0].id.host_key)
-        for row in rows:
-            self.reserve.wait_for(row)
-        return False
 
     def make_due(self, row: UrlRow, *, asked: bool = True) -> None:
         """A URL is to be fetched now, whatever its schedule says. One that is being fetched already is left alone. `asked`: somebody

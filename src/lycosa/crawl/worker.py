@@ -16,13 +16,14 @@ from lycosa.core.errors import Exclusion, FetchError
 from lycosa.core.records import Exchange, UrlRow, UrlState, VisitKind
 from lycosa.core.stopping import StopFlag
 from lycosa.crawl.absorb import Absorber
+from lycosa.crawl.allowance import AWAIT_GRANT, WAIT, Allowance
 from lycosa.crawl.assignment import Assignment
 from lycosa.crawl.budgets import is_held
 from lycosa.crawl.checks import Checks
 from lycosa.crawl.committing import Commits
 from lycosa.crawl.discovery import KINDS
 from lycosa.crawl.documents import MOST_UNREAD, DocumentFetcher
-from lycosa.crawl.ledger import AWAIT_GRANT, WAIT, Ledger, Task
+from lycosa.crawl.ledger import Ledger, Task
 from lycosa.crawl.logins import Login, LoginDesk
 from lycosa.crawl.manners import Manners
 from lycosa.crawl.membership import Answer, Lease
@@ -102,6 +103,7 @@ class Worker:
         self._logins = LoginDesk(ledger, os.environ)
         expects = self._renders.expects if self._renders is not None else None
         self._requests = Requests(ledger, self._manners, self._logins, expects=expects)
+        self._allowance = Allowance(ledger)
         self._limits = limits
         self._forever = forever
         self._closed: frozenset[str] = frozenset()  # collections that may not fetch now
@@ -355,7 +357,7 @@ class Worker:
             self.frontier.undo(row.id.host_key)
             return False
         row = rows[0]
-        if not self.ledger.afford(rows):
+        if not self._allowance.afford(rows):
             return False
         for each in rows:  # before it is asked for the last time: whoever asks meanwhile how much was added is told of it
             self.ledger.assignments[each.collection].in_flight += 1
@@ -397,7 +399,7 @@ class Worker:
         """The rows whose collections may fetch it now; the others are put off, or wait for what is being fetched."""
         free = []
         for row in rows:
-            held = self.ledger.held(row)
+            held = self._allowance.held(row)
             if held in (WAIT, AWAIT_GRANT):
                 self.frontier.add(row, self.clock.monotonic_ms() + (_OBSERVE_MS if held == WAIT else _GRANT_MS))
             elif held:
