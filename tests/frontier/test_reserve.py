@@ -260,7 +260,7 @@ def test_a_domain_of_many_hosts_does_not_take_all_places(tmp_path: Path) -> None
 
 
 def test_lines_stay_short_while_others_wait_and_the_domain_loses_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reserves, "_LINE", 4)
+    monkeypatch.setattr("lycosa.frontier.turnover._LINE", 4)
     monkeypatch.setattr(reserves, "_REFILL_HOSTS", 12)
     pages: dict[Page, list[Page]] = {(host, number): [] for host in range(80) for number in range(2)}
     workspace = Workspace.create(str(tmp_path / "w"))
@@ -307,8 +307,8 @@ def test_two_collections_share_every_fetch_however_small_their_heads(tmp_path: P
 
 def test_hosts_with_long_robots_files_are_sent_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What active hosts hold of robots.txt is bounded, and every page is fetched all the same."""
-    monkeypatch.setattr("lycosa.frontier.reserve._MOST_ROBOTS_TEXT", 40_000)
-    monkeypatch.setattr("lycosa.frontier.reserve._WEIGH_EVERY_MS", 1_000)
+    monkeypatch.setattr("lycosa.frontier.turnover._MOST_ROBOTS_TEXT", 40_000)
+    monkeypatch.setattr("lycosa.frontier.turnover._WEIGH_EVERY_MS", 1_000)
     pages: dict[Page, list[Page]] = {(host, number): [] for host in range(30) for number in range(3)}
     workspace = Workspace.create(str(tmp_path / "w"))
     web = Web(ManualClock(), pages, apart, robots="User-agent: *\nDisallow: /x\n" + "# nothing\n" * 900)

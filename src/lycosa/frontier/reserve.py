@@ -10,8 +10,7 @@ Stored times are milliseconds since 1970, the frontier's are of the monotonic cl
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,7 @@ from lycosa.core.records import HostRow, UrlId, UrlRow
 from lycosa.fetch.robots import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.agenda import Agenda
 from lycosa.frontier.budget import Budget
-from lycosa.frontier.directory import BEHIND_MS, NEVER, HostDirectory
+from lycosa.frontier.directory import NEVER, HostDirectory
 from lycosa.frontier.directory import Order as HostOrder
 from lycosa.frontier.frontier import Frontier
 from lycosa.frontier.heads import HORIZON_MS, Heads, Pending
@@ -31,23 +30,13 @@ from lycosa.frontier.queue import HostQueue
 from lycosa.frontier.reach import Unvisited
 from lycosa.frontier.recrawl import RecrawlRules
 from lycosa.frontier.shelf import Shelf, summary
+from lycosa.frontier.turnover import Turnover
 from lycosa.store.rows import host_record
 from lycosa.store.state import LogState
 
 _REFILL_HOSTS = 2_000  # also how many that rested come in a second, more than can be asked: after a start all of them pause
 _REFILL_EVERY_MS = 100
 _LOOK_AGAIN_MS = 1_000
-_MOST_ROBOTS_TEXT = 32 * 2**20
-"""Characters of robots.txt that the rows of active hosts may hold, about; beyond it hosts with the longest are sent back."""
-
-_COMMON_ROBOTS_TEXT = 4_000  # of a host that is not at hand: twice what most have
-_WEIGH_EVERY_MS = 10_000
-_LINE = 16
-"""Hosts of a domain's line that stay at hand while other hosts wait: some seconds' work for it."""
-
-PLACE_MS = HORIZON_MS
-"""So long a host that always has something due holds its place while others wait: what its head was filled with is asked for by then."""
-
 _LONGEST_PAUSE_MS = MAX_CRAWL_DELAY_MS  # a longer one in the tables is of a time when back-off was part of it
 
 
@@ -100,12 +89,12 @@ class Reserve:
         self._pending = pending
         self._next_refill = 0
         self._next_fresh = 0
-        self._next_weighing = 0
-        self._next_rotation = 0
-        self._robots_text = 0  # of the active hosts, when they were weighed last
         self._rest_at = NEVER  # no resting host is due before; ms since 1970
         self._rest_at_until = -1
         self._unvisited_first = any(order.strategy.unvisited_first for order in frontier.orders.values())
+        self._turnover = Turnover(
+            frontier, self._close, active_hosts=active_hosts, least_pause_ms=least_pause_ms, unvisited_first=self._unvisited_first
+        )
         self._clock_step = ClockStep(clock)
 
     @property
@@ -305,7 +294,7 @@ class Reserve:
         """Bring in what is due, if the last refill is not too near. True if anything was read.
 
         While others wait that rest, hosts whose heads have run dry go to the end of their line, and nobody holds a place with
-        nothing to do, or for longer than `PLACE_MS`: all get their turn, and neighbours in the files are read together.
+        nothing to do, or for long (`lycosa.frontier.turnover`): all get their turn, and neighbours in the files are read together.
         """
         now = self._clock.monotonic_ms()
         if now < self._next_refill:
@@ -318,9 +307,9 @@ class Reserve:
         if self._rest_at <= now_ms and now >= self._next_fresh:
             for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
                 self._close(key)
-            self._shorten_lines(set(dry))
+            self._turnover.shorten_lines(set(dry))
             dry = [key for key in dry if key in self.frontier.hosts]
-            fresh = self._due_hosts(now_ms, self._make_room(_REFILL_HOSTS, now, set(dry)))
+            fresh = self._due_hosts(now_ms, self._turnover.make_room(_REFILL_HOSTS, now, set(dry)))
             dry = [key for key in dry if key in self.frontier.hosts]
             if fresh:
                 self._open(fresh)
@@ -369,75 +358,6 @@ class Reserve:
         order = HostOrder.SERVERS if self._unvisited_first else HostOrder.TIME
         slots = self.directory.pick(now_ms, HORIZON_MS, limit, order)
         return [int(key) for key in self.directory.host_key[slots]]
-
-    def _make_room(self, wanted: int, now: int, kept: Container[int]) -> int:
-        """Send hosts back until `wanted` more fit, if so many can go; gives back how many fit.
-
-        First go those that rest for long; then those that stand in their domain's line: a domain of very many hosts must not
-        take all places; for a strategy that wants a page of every host first, those that gave one; and at last those that have held
-        their places for `PLACE_MS`: one that always has something due must not keep the others out.
-        """
-        hosts = self.frontier.hosts
-        self._weigh(now, kept)
-        wanted = min(wanted, max(0, _MOST_ROBOTS_TEXT - self._robots_text) // _COMMON_ROBOTS_TEXT)
-        free = self._active_hosts - len(hosts)
-        if free < wanted:
-            quiet = [(key, queue) for key, queue in hosts.items() if not queue.in_flight and not queue.held and key not in kept]
-            resting = [key for key, _ in quiet if self.frontier.clocks.host_ready_at(key) > now + HORIZON_MS]
-            parked = [key for key, queue in quiet if queue.parked]
-            visited = [key for key, queue in quiet if queue.row.visited] if self._unvisited_first else []
-            for key in dict.fromkeys([*resting, *parked, *visited]):
-                if free >= wanted:
-                    break
-                self._close(key)
-                free += 1
-            if free < wanted and now >= self._next_rotation:
-                self._next_rotation = now + _LOOK_AGAIN_MS
-                free += self._rotate(wanted - free, now)
-        return max(0, min(free, wanted))
-
-    def _rotate(self, wanted: int, now: int) -> int:
-        """Send back those that have held their places longest, if for long enough: how many. They come again after those that wait."""
-        held = [
-            (queue.opened_at, key)
-            for key, queue in self.frontier.hosts.items()
-            if now - queue.opened_at >= PLACE_MS and not queue.in_flight and not queue.held
-        ]
-        chosen = heapq.nsmallest(wanted, held)
-        for _, key in chosen:
-            self._close(key, away_ms=BEHIND_MS)
-        return len(chosen)
-
-    def _shorten_lines(self, kept: Container[int]) -> None:
-        """Of hosts that wait for their domain the first few stay at hand. The others come again when it is their turn: else large
-        domains, which can be asked for two hosts a second whatever they have, would gather here until nobody else has a place."""
-        hosts, clocks = self.frontier.hosts, self.frontier.clocks
-        for domain in {queue.row.registrable_domain for queue in hosts.values() if queue.parked}:
-            for place, key in enumerate(clocks.cut_line(domain, _LINE), _LINE):
-                queue = hosts.get(key)
-                if queue is None or not queue.parked:
-                    continue
-                if queue.in_flight or queue.held or key in kept:
-                    clocks.park(key, domain)
-                else:
-                    self._close(key, clocks.turn_ms(place, max(self._least_pause_ms, queue.row.delay_ms)))
-
-    def _weigh(self, now: int, kept: Container[int]) -> None:
-        """Send hosts back until what the others hold of robots.txt is not too much; looks at all of them, so not often."""
-        if now < self._next_weighing:
-            return
-        self._next_weighing = now + _WEIGH_EVERY_MS
-        sizes = {key: sum(len(entry.body) for entry in queue.row.robots) for key, queue in self.frontier.hosts.items()}
-        self._robots_text = sum(sizes.values())
-        if self._robots_text <= _MOST_ROBOTS_TEXT:
-            return
-        for key in sorted(sizes, key=sizes.__getitem__, reverse=True):
-            queue = self.frontier.hosts[key]
-            if not (queue.in_flight or queue.held or key in kept):
-                self._close(key)
-                self._robots_text -= sizes[key]
-                if self._robots_text <= _MOST_ROBOTS_TEXT:
-                    break
 
     def _open(self, host_keys: Sequence[int]) -> None:
         """Make resting hosts active; politeness goes on where it stood."""
