@@ -27,7 +27,7 @@ class IndexKeeper:
         child = self.child
         if child is None:
             if room and now >= self._start_at:
-                self.child = Child("index", index_process.follow, self._root, settings)
+                self.child = Child("index", index_process.follow, self._root, settings, patient=True)
             return
         child.listen()
         if child.told(News.WORKING):

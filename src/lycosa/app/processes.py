@@ -12,7 +12,7 @@ from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
 
-from lycosa.crawl.engines.parentage import die_with_parent, interrupts_held
+from lycosa.crawl.engines.parentage import OneThread, die_with_parent, interrupts_held
 
 
 class News(StrEnum):
@@ -39,13 +39,15 @@ Tell = Callable[[News, str], None]
 class Child:
     """A spawned process with a pipe for its reports. `work` is called there with a `Tell` and `arguments`; all are picklable.
 
-    Ctrl-C reaches the whole group of a terminal: children do not see it, their parent ends them.
+    Ctrl-C reaches the whole group of a terminal: children do not see it, their parent ends them. `patient`: nobody waits for what it
+    computes, so polars has one thread there.
     """
 
-    def __init__(self, name: str, work: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, name: str, work: Callable[..., None], *arguments: Any, patient: bool = False) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_live, args=(work, theirs, os.getpid(), name, arguments), name=name)
+        threads = OneThread() if patient else None
+        self._process = context.Process(target=_live, args=(threads, work, theirs, os.getpid(), name, arguments), name=name)
         with interrupts_held():
             self._process.start()
         theirs.close()
@@ -97,7 +99,9 @@ class Child:
         return said or (f"exit code {code}" if code else "")
 
 
-def _live(work: Callable[..., None], pipe: Connection, parent: int, name: str, arguments: tuple[Any, ...]) -> None:
+def _live(
+    _threads: OneThread | None, work: Callable[..., None], pipe: Connection, parent: int, name: str, arguments: tuple[Any, ...]
+) -> None:
     die_with_parent(parent, name)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the parent, which reads its settings again
 

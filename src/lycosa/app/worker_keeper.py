@@ -82,7 +82,7 @@ class WorkerKeeper:
         self._mark.set("")
         self._plan = plan
         order = WorkerOrder(self._root, plan.config, plan.jobs, dict(plan.bad), os.getpid())
-        self.child = Child("worker", worker_process.work, order, self._mark)
+        self.child = Child("worker", worker_process.work, order, self._mark, patient=True)
         self._say(f"worker {self.child.pid} starts")
 
     def _hangs(self, now: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -146,8 +147,14 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads start at import, spin idly and have nothing to do here: .06 s
     # Pydantic looks for plugins in the metadata of every package that is installed, and we have none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # a terminal of ISO 8859-1 or ASCII cannot show every page's title
+    program = app_for(sys.argv[1:])
+    if [command.name for command in program.registered_commands] == ["crawl"]:
+        # As `OneThread` has it for the children of `lycosa run`. Who asks a question gets all cores.
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
-        app_for(sys.argv[1:])()
+        program()
     except LycosaError as error:
         print(f"lycosa: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

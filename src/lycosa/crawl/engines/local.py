@@ -32,6 +32,7 @@ from lycosa.crawl.engine import Item, Node, Result
 from lycosa.crawl.engines import local_child, wire
 from lycosa.crawl.engines.local_map import mapped
 from lycosa.crawl.engines.local_remote import NODE, LocalRemote
+from lycosa.crawl.engines.parentage import OneThread
 
 _RESTART_PAUSE_S = 0.1
 _GRAVES = 1_000
@@ -169,7 +170,9 @@ class LocalEngine:
         name = place.remote.name
         address, complaint = (str(self._note(place, kind)) for kind in ("sock", "complaint"))
         process = self._context.Process(
-            target=local_child.live, args=(os.getpid(), name, address, self._key, complaint, place.make, place.arguments), name=name
+            target=local_child.live,
+            args=(OneThread(), os.getpid(), name, address, self._key, complaint, place.make, place.arguments),
+            name=name,
         )
         process.start()
         place.process = process

@@ -17,13 +17,22 @@ from lycosa.core.errors import WorkError
 from lycosa.core.stopping import StopFlag
 from lycosa.crawl.engines import wire
 from lycosa.crawl.engines.kept import Kept, Outcome
-from lycosa.crawl.engines.parentage import die_with_parent
+from lycosa.crawl.engines.parentage import OneThread, die_with_parent
 
 _CLOSE_S = 8.0
 """How long an object may take to close when its process is asked to end (SIGTERM, or the death of its parent)."""
 
 
-def live(parent: int, name: str, address: str, key: bytes, complaint: str, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+def live(
+    _threads: OneThread,
+    parent: int,
+    name: str,
+    address: str,
+    key: bytes,
+    complaint: str,
+    make: Callable[..., object],
+    arguments: tuple[Any, ...],
+) -> None:
     """Make the object and serve it at `address`. If it cannot be made, say why in the file `complaint` and end with code 1.
 
     SIGTERM closes the object and ends the process; so does the death of the parent. Ctrl-C and SIGHUP are the parent's affair.

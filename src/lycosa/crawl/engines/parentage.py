@@ -1,4 +1,4 @@
-"""Processes that do not outlive whoever started them, and that leave Ctrl-C to it."""
+"""Processes that do not outlive whoever started them, that leave Ctrl-C to it, and that are content with one thread of polars."""
 
 from __future__ import annotations
 
@@ -6,9 +6,25 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15  # prctl(2)
+POLARS_THREADS = "POLARS_MAX_THREADS"
+"""Polars reads it as it is imported. A crawl's frames are small: threads wait for one another for longer than they work (2 to 3 % of a
+crawl's CPU on two cores), and without it each process starts as many as there are cores."""
+
+
+class OneThread:
+    """An argument of a process that is spawned, before those that need polars: arguments are unpickled in their order, and from there on
+    polars has one thread in that process, unless the environment says otherwise. (To change the parent's own is unsafe beside threads.)"""
+
+    def __reduce__(self) -> tuple[Callable[[], OneThread], tuple[()]]:
+        return _one_thread, ()
+
+
+def _one_thread() -> OneThread:
+    os.environ.setdefault(POLARS_THREADS, "1")
+    return OneThread()
 
 
 @contextlib.contextmanager
