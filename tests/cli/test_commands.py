@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import resource
 import subprocess
 import sys
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
@@ -99,6 +102,22 @@ def test_sql(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
     assert wrong.code == 2
     assert "pages has partition" in wrong.err
     assert here("-w", str(workspace), "sql", "SELECT * FROM nothing").code == 2
+
+
+def test_a_terminal_that_knows_ascii_alone_gets_what_it_can_show(workspace: Path) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    collecting = gc.get_threshold()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), suppress(SystemExit):
+        patch.setattr(sys, "argv", ["lycosa", "-w", str(workspace), "sql", "select 'caf\u00e9' as place"])
+        main.main()
+    gc.set_threshold(*collecting)
+    out.flush()
+    assert b"caf?" in out.buffer.getvalue()
+
+
+def test_a_path_that_no_library_can_open_is_refused(here: Lycosa, tmp_path: Path) -> None:
+    said = here("-w", f"{tmp_path}/n\udcff", "status")
+    assert (said.code, "no UTF-8" in said.err) == (2, True)
 
 
 def test_looking_at_one_step_writes_nothing(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def give_back_code() -> None:
     if madvise is None or not maps.exists():
         return
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    for first, end in _CODE.findall(maps.read_text()):
+    for first, end in _CODE.findall(maps.read_text("utf-8", "replace")):
         start, length = int(first, 16), int(end, 16) - int(first, 16)
         if length >= _LARGE_CODE_BYTES:
             madvise(start, length, _MADV_DONTNEED)

@@ -193,13 +193,23 @@ def open_storage(location: str) -> Storage:
     """The storage behind a workspace's location: a path, `file://…`, `s3://BUCKET/PREFIX` or `webhdfs://HOST:PORT/PATH`. Asks it nothing.
 
     Raises:
-        UsageError: another kind of storage, which would need a create-if-absent of its own; a location that holds a password; or
-            the packages that reach it are not installed.
+        UsageError: another kind of storage, which would need a create-if-absent of its own; a location that holds a password; a path
+            that is no UTF-8, or relative to a folder that is no more; or the packages that reach it are not installed.
     """
     scheme = _SCHEME.match(location)
     if scheme is None or scheme[1].lower() == "file":
         path = location[len(scheme[0]) :] if scheme else location
-        return LocalStorage(os.path.abspath(os.path.expanduser(path)))
+        try:
+            absolute = os.path.abspath(os.path.expanduser(path))
+        except FileNotFoundError:
+            raise UsageError(
+                "the current folder is no more: change to one that is there, or name the workspace by its whole path"
+            ) from None
+        try:
+            absolute.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{os.fsencode(absolute)!r} is no UTF-8, and tables cannot be read there: rename that folder") from None
+        return LocalStorage(absolute)
     name = scheme[1].lower()
     if name not in _REMOTE:
         raise UsageError(
