@@ -19,6 +19,16 @@ def storage(tmp_path: Path) -> LocalStorage:
     return made
 
 
+def test_a_pipe_or_a_device_is_an_empty_file(tmp_path: Path) -> None:
+    """In a workspace of a stranger's or an inbox: a pipe that nobody writes to would be waited for, /dev/zero never ends."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    storage = LocalStorage(str(tmp_path))
+    assert (storage.read("pipe"), storage.read("device"), storage.read("none")) == (b"", b"", None)
+    with pytest.raises(IsADirectoryError):
+        storage.read("")
+
+
 def test_a_file_has_its_mode(storage: LocalStorage) -> None:
     storage.create("log/x", b"first", mode=0o600)
     storage.replace("log/y", b"first", mode=0o600)

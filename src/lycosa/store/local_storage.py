@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -89,11 +90,19 @@ class LocalStorage:
             sync_folder(os.path.dirname(target))
 
     def read(self, relative: str) -> bytes | None:
-        """The content of a file, or None if there is none."""
+        """The content of a file, or None if there is none. What is no file (a pipe, a device: neither need end) is an empty one."""
         try:
-            return Path(self.path(relative)).read_bytes()
+            descriptor = os.open(self.path(relative), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return None
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            with open(descriptor, "rb", buffering=0) as file:
+                return file.read()
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.path(relative))
+        return b""
 
     def size(self, relative: str) -> int | None:
         """Bytes of a file, or None if there is none."""
