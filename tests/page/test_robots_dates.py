@@ -35,6 +35,7 @@ URL = "http://www.example.org/"
         ("", ["otherbot: noindex, lycosa: nofollow"], True, False),
         ("", ["otherbot: none", "nofollow"], True, False),
         ("", ["unavailable_after: 25 Jun 2010 15:00:00 PST, nofollow"], True, False),
+        ("", ["unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT, noindex"], False, True),
         ("<meta name=robots content=nofollow>", ["noindex"], False, False),
     ],
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _SEPARATORS = re.compile(r"[,\s;]+")
+_NAME = re.compile(r"[^\s\d]\S*")  # `25 Jun 2010 15:00:00 GMT` is a date's rest, no robot
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
@@ -47,7 +48,7 @@ def _addressed(header: str, ours: str) -> set[str]:
     for part in header.split(","):
         name, colon, rest = part.partition(":")
         name = name.strip()
-        if colon and name not in _VALUED:
+        if colon and name not in _VALUED and _NAME.fullmatch(name):
             concerned = name in (ours, "robots", "*")
             part = rest
         if concerned:
