@@ -29,7 +29,14 @@ def tree(hosts: int, pages: int, links: int) -> dict[Page, list[Page]]:
 
 
 def crawl_for(
-    root: Path, graph: dict[Page, list[Page]], hours: float, collection: Collection, *, hosts: int = 100, urls: int = 1_000
+    root: Path,
+    graph: dict[Page, list[Page]],
+    hours: float,
+    collection: Collection,
+    *,
+    hosts: int = 100,
+    urls: int = 1_000,
+    connections: int = 200,
 ) -> list[tuple[Page, int]]:
     """What is asked for in so long, with the times in ms from the start."""
     web = Web(ManualClock(), graph, apart)
@@ -46,7 +53,9 @@ def crawl_for(
     with workspace.own("test"):
         session = open_session(
             workspace,
-            parse_config(f"[crawl]\nactive_hosts = {hosts}\ncommit_pages = 40\ncommit_interval = '30m'"),
+            parse_config(
+                f"[crawl]\nactive_hosts = {hosts}\ncommit_pages = 40\ncommit_interval = '30m'\n[fetch]\nconnections = {connections}"
+            ),
             [Job(collection, seeds)],
             command="test",
             clock=web.clock,
@@ -105,3 +114,12 @@ def test_hosts_that_always_have_something_due_share_the_only_place(tmp_path: Pat
     for host in range(3):
         times = [at for page, at in asked if page[0] == host]
         assert min(after - before for before, after in pairwise(times)) >= _MINUTE_MS
+
+
+def test_hosts_share_the_places_where_connections_are_what_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hosts are more than the one connection can serve: there is always something to ask, and the third gets a place all the same."""
+    monkeypatch.setattr("lycosa.frontier.turnover.PLACE_MS", 1_000)
+    monkeypatch.setattr("lycosa.crawl.worker.REFILL_MS", 500)
+    busy = settings_of(recrawl="age", max_age="1s", delay="20ms")
+    asked = crawl_for(tmp_path, tree(3, 40, 5), 5 / 3_600, busy, hosts=2, connections=1)
+    assert sum(page[0] == 2 for page, _ in asked) >= 0.25 * len(asked)

@@ -44,6 +44,9 @@ _IDLE_MS = 10  # something seems due and yet nothing could be begun: look again,
 _TICK_MS = 1_000
 _FOLLOW_MS = 60_000  # how often a worker reads on in the log beside its commits: merges, exclusions
 _FOLLOW_OTHERS_MS = 1_000  # and where others may have found something for it
+REFILL_MS = 60_000
+"""So often hosts that rest are looked at while those at hand always have something to ask: else they would never be."""
+
 _GRANT_MS = 1_000  # how long a page waits for the coordinator's word
 
 Observer = Callable[[Progress], None]
@@ -120,6 +123,7 @@ class Worker:
         self._resting: frozenset[str] = frozenset()
         self._paused = False
         self._next_tick = 0
+        self._next_refill = clock.monotonic_ms() + REFILL_MS
         self._next_look = clock.monotonic_ms() + (_FOLLOW_MS if follow is None else 0)
         self._pages_in_flight = 0
         self._moved = True  # whether this turn of the loop began anything
@@ -278,6 +282,10 @@ class Worker:
 
     def _start_due(self, now: int) -> bool:
         """Start what may be started. False: nothing was taken up."""
+        if now >= self._next_refill:
+            self._next_refill = now + REFILL_MS
+            if self._hungry(now):
+                self.ledger.reserve.refill()
         free = self._room()
         room = self._urgent.start(now, free, self._start)
         moved = room < free
