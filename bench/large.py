@@ -68,7 +68,9 @@ SAMPLE = 20_000
 """Known URLs that pages link to."""
 
 _SIZES = re.compile(r"^(VmHWM|RssAnon|RssFile):\s+(\d+) kB$", re.MULTILINE)
-_ALLOCATOR = {"_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:100,muzzy_decay_ms:0", "OPENBLAS_NUM_THREADS": "1"}
+_ENVIRONMENT = {  # of `lycosa crawl`
+    "_RJEM_MALLOC_CONF": "narenas:1,dirty_decay_ms:100,muzzy_decay_ms:0", "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"
+}  # fmt: skip
 _WORDS = (__doc__ or "").split()
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
 _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n"
@@ -254,7 +256,7 @@ def main() -> None:
         (folder / "known.json").write_text(json.dumps(_sample(Workspace.open(str(folder)))))
         print(f"{machine()}; load {load_average():.1f}\n", flush=True)
         command = [sys.executable, "-m", "bench.large", *sys.argv[1:], "--inside", str(folder)]
-        subprocess.run(command, check=True, env={**os.environ, **_ALLOCATOR})
+        subprocess.run(command, check=True, env={**os.environ, **_ENVIRONMENT})
 
 
 def _sample(workspace: Workspace) -> list[str]:
