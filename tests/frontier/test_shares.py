@@ -82,7 +82,7 @@ def settings_of(**chosen: object) -> Collection:
 @pytest.mark.parametrize("urls", [1_000, 4], ids=["all at hand", "four at hand"])
 def test_first_visits_and_revisits_take_turns(tmp_path: Path, urls: int) -> None:
     """A host that may be asked once a minute: of its 40 pages more are always due than that, and some were never visited."""
-    asked = crawl_for(tmp_path, tree(1, 40, 3), 2.0, settings_of(recrawl="age", max_age="5m"), urls=urls)
+    asked = crawl_for(tmp_path, tree(1, 40, 3), 1.5, settings_of(recrawl="age", max_age="5m"), urls=urls)
     pages = [page for page, _ in asked]
     firsts = [place for place, page in enumerate(pages) if page not in pages[:place]]
     assert len(firsts) == 40, "every page is visited"
