@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,6 +52,11 @@ class MetricsPort:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 16
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away while it asks or is answered is no news; the rest is told as ever."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Handler(BaseHTTPRequestHandler):
