@@ -235,6 +235,34 @@ def test_an_override_of_what_is_no_table(text: str) -> None:
     assert section in problem(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[fetch]\nconnections = {'9' * 5_000}\n",
+        f"[fetch]\nconnections = 0x{'f' * 5_000}\n",
+        f"[fetch]\nconnections{'.a' * 3_000} = 1\n",
+        f"[fetch]\n{'x' * 100_000} = 1\n",
+        f"[fetch]\ntotal_timeout = '{'x' * 100_000}'\n",
+        f"[[collection]]\nallow = ['{'(' * 100_000}']\n",
+        f"[[collection]]\nseeds = [{'1,' * 5_000}]\n",
+        '[fetch]\nca_file = "/a\\u0000b"\n',
+    ],
+)
+def test_a_message_is_short_whatever_is_wrong(text: str) -> None:
+    told = problem(text).splitlines()
+    assert told[0].startswith("lycosa.toml")
+    assert len(told) <= 21
+    assert max(map(len, told)) < 3_000
+
+
+def test_an_override_may_be_as_wrong() -> None:
+    assert problem("", f"fetch.connections={'9' * 5_000}").startswith("--set fetch.connections=")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file() -> None:
+    assert parse_config("\ufeff[fetch]\nconnections = 5\n").fetch.connections == 5
+
+
 @given(st.text(max_size=40), st.text(max_size=20))
 def test_any_text_gives_a_configuration_or_a_message(text: str, override: str) -> None:
     for overrides in ((), (override,), (f"fetch.user_agent={override}",), (f"collection.seeds={override}",)):

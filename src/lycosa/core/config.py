@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 import tomllib
 from collections import Counter
 from collections.abc import Container, Iterable, MutableMapping, Sequence
@@ -340,6 +341,9 @@ class Config(Section):
 
 
 _MOST_PLACED = 20  # faults whose line is told: to find one takes as long as the file has lines, squared
+_MOST_SHOWN = 200  # characters of a key or value in a message
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _MOST_SHOWN
 
 
 def parse_config(
@@ -354,11 +358,12 @@ def parse_config(
         ConfigError: not TOML, an unknown key (with its line and the nearest known one), or a value out of bounds.
     """
     try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        data = tomllib.loads(text.removeprefix("\ufeff"))  # some editors write a byte order mark
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError that is no TOMLDecodeError
         raise ConfigError(f"{source}: {error}") from None
     for override in overrides:
         _apply_override(data, override, source)
+    _require_no_nul(data, source)
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
@@ -367,7 +372,9 @@ def parse_config(
             for number, problem in enumerate(error.errors())
         ]
         if bad is None or not all(len(location) > 1 and location[0] == "collection" for location, _ in problems):
-            raise ConfigError("\n".join(message for _, message in problems)) from None
+            told = [message for _, message in problems[:_MOST_PLACED]]
+            further = [f"{source}: {len(problems) - len(told)} further faults"] if len(problems) > len(told) else []
+            raise ConfigError("\n".join([*told, *further])) from None
         tables = data["collection"]
         for location, message in problems:
             label = _label(tables, int(location[1]))
@@ -403,8 +410,21 @@ def _problem_of(collection: Collection, before: Container[str], source: str) -> 
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            return f"{source}: collection {collection.name!r}: {pattern!r} is not a regular expression: {error}"
+            return f"{source}: collection {collection.name!r}: {_shown(pattern)} is not a regular expression: {error}"
     return ""
+
+
+def _require_no_nul(data: dict[str, Any], source: str) -> None:
+    """No name of a file or host and no header holds a NUL: the system and libcurl would refuse it later, and not in words."""
+    waiting: list[Any] = [data]
+    while waiting:  # tables can be nested deeper than functions
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and "\0" in value:
+            raise ConfigError(f"{source}: {_shown(value)} holds the character NUL, which stands in no setting")
 
 
 def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
@@ -420,7 +440,7 @@ def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
         raise ConfigError(f"--set {override}: [{section}] has no setting {key!r}; {_nearest(key, list(model.model_fields))}")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         parsed = value.strip()
     annotation = str(model.model_fields[key].annotation)
     if annotation.startswith("tuple") and not isinstance(parsed, list):
@@ -463,12 +483,22 @@ def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -
     setting = ".".join(names[:2])
     override = next((given for given in reversed(overrides) if given.partition("=")[0].strip() == setting), None)
     where = f"{source}{line_of(text, location)}" if override is None else f"--set {override}"
-    where = f"{where}: {'.'.join(str(part) for part in location)}"
+    where = f"{where}: {'.'.join(str(part)[:_MOST_SHOWN] for part in location)}"
     if problem["type"] == "extra_forbidden":
         known = list(_fields_at(names[:-1]))
-        return f"{where}: unknown setting {names[-1]!r}; {_nearest(names[-1], known)}"
+        return f"{where}: unknown setting {_shown(names[-1])}; {_nearest(names[-1], known)}"
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{where}: {message} (given: {problem.get('input')!r})"
+    if len(message) > 2 * _MOST_SHOWN:
+        message = f"{message[:_MOST_SHOWN]} ... {message[-_MOST_SHOWN:]}"
+    return f"{where}: {message} (given: {_shown(problem.get('input'))})"
+
+
+def _shown(value: object) -> str:
+    """As TOML's reader has it, in few characters."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # a hexadecimal number may have more digits than Python writes
+        return "a number of very many digits"
 
 
 def _fields_at(names: Sequence[str]) -> Iterable[str]:
