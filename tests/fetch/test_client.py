@@ -360,3 +360,16 @@ def test_urls_are_taken_apart() -> None:
     assert split_url("https://a.test") is not None
     for url in ("HTTP://a.test/", "https//a.test", "https://", "https://a.test/\n", "https://a b/"):
         assert split_url(url) is None
+
+
+def test_small_pieces_are_joined_as_they_come() -> None:
+    """HTTP/2 frames of two bytes took thirty times what they hold."""
+    under_way = transfer.Transfer(pycurl.Curl(), AddressGuard(()), (), 65_536, 10**6, b"")
+    sent = []
+    for number in range(40_000):
+        piece = b"%05d" % number if number % 100 else bytes(1_000)
+        sent.append(piece)
+        under_way.write(piece)
+    assert len(under_way.body) < 3_000
+    assert b"".join(under_way.body) == b"".join(sent)
+    assert under_way.size == sum(map(len, sent))

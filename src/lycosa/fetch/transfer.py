@@ -28,6 +28,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _NO_REQUEST = Request("")
 _NO_HEAD = 0, b""
+_SMALL = 256  # bytes: a piece of HTTP/2 may be of two, which take fifty
+_MOST_SMALL = 1_024  # of them that wait to be joined
 
 
 class _Lent(socket.socket):
@@ -65,6 +67,7 @@ class Transfer:
         "request",
         "sent_ms",
         "size",
+        "small",
         "started_at",
         "started_ms",
         "told",
@@ -100,6 +103,7 @@ class Transfer:
         self.final = _NO_HEAD
         self.body.clear()
         self.size = 0
+        self.small = 0  # pieces since the last that were joined
         self.cut = False
         self.unwanted = False
         self.head_too_large = False
@@ -125,7 +129,8 @@ class Transfer:
         if not self.body and self.request.unwanted is not None and self._is_unwanted(self.request.unwanted):
             self.unwanted = True
             return 0
-        size = self.size + len(data)
+        length = len(data)
+        size = self.size + length
         if size > self.max_body:
             self.body.append(data[: self.max_body - self.size])
             self.size = self.max_body
@@ -133,6 +138,11 @@ class Transfer:
             return 0
         self.size = size
         self.body.append(data)
+        if length < _SMALL:
+            self.small += 1
+            if self.small == _MOST_SMALL:
+                self.small = 0
+                self.body[-_MOST_SMALL:] = [b"".join(self.body[-_MOST_SMALL:])]
         return None
 
     def may_send(self, *_ends: object) -> int:
