@@ -14,7 +14,7 @@ from lycosa.fetch.file_transfer import split_file_url
 from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
 from tests.fetch import fetching
 from tests.fetch.fetching import fetch, run
-from tests.servers.ftp import flooding_ftp, ftp, lying_ftp
+from tests.servers.ftp import busy_ftp, flooding_ftp, ftp, lying_ftp
 from tests.servers.gopher import gopher
 
 LOCAL = "127.0.0.1"
@@ -146,3 +146,10 @@ def test_a_greeting_without_end() -> None:
     with flooding_ftp() as port, open_fetcher([(LOCAL, port)]) as fetcher:
         exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/")
         assert (exchange.error, exchange.response_head) == (FetchError.HEADERS_TOO_LARGE, b"")
+
+
+@pytest.mark.parametrize("after", ["", "the log-in"])
+def test_a_server_without_room_says_so(after: str) -> None:
+    with busy_ftp(after) as port, open_fetcher([(LOCAL, port)]) as fetcher:
+        exchange = fetch(fetcher, f"ftp://{LOCAL}:{port}/a.txt")
+        assert (exchange.status, exchange.error) == (503, "")

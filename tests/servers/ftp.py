@@ -148,3 +148,31 @@ def flooding_ftp() -> Iterator[int]:
         finally:
             server.shutdown()
             thread.join()
+
+
+class _Busy(socketserver.StreamRequestHandler):
+    """Has no room: at once, or when the password was said."""
+
+    def handle(self) -> None:
+        server = self.server
+        assert isinstance(server, _LyingServer)
+        if server.named:
+            self.wfile.write(b"220 at your service\r\n")
+            self.rfile.readline(1024)
+            self.wfile.write(b"331 password\r\n")
+            self.rfile.readline(1024)
+        self.wfile.write(b"421 too many\r\n")
+
+
+@contextmanager
+def busy_ftp(after: str = "") -> Iterator[int]:
+    """A server that answers 421 (RFC 959 section 4.2), with `after` only when somebody logged in; its port."""
+    with _LyingServer(("127.0.0.1", 0), _Busy) as server:
+        server.named = after
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()

@@ -148,7 +148,7 @@ class FileTransfer(Transfer):
         """The head that a libcurl result stands for, if the server said so; None: it is a failure."""
         reply = _FTP_REPLY.match(self.head[-1]) if self.head else None
         status = _ANSWERS.get(code)
-        if reply is not None and (status is not None or code in _REPLY_CODES):
+        if reply is not None and (status is not None or code in _REPLY_CODES or (code == 28 and reply[1] == b"421")):
             status = _REPLIES.get(reply[1], status)
         if status == 404 and self._may_be_folder():
             assert self.url is not None
@@ -180,6 +180,7 @@ class FileTransfer(Transfer):
 
 
 _REPLY_CODES = frozenset({8, 12, 13, 14, 17, 30})  # weird replies and refused commands: what the server said last tells more
+"""After 421, at whatever command, libcurl says 28, a time that ran out, without waiting."""
 
 
 def _type_of(path: str) -> str:
