@@ -51,6 +51,14 @@ def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
     assert Searcher(corpus.root).search(SearchRequest("anything")).notes == ["nothing is indexed yet"]
 
 
+@pytest.mark.parametrize(("heap", "threads"), [("15MiB", 16), ("8191TiB", 1)])
+def test_any_heap_and_number_of_threads_will_do(corpus: Corpus, heap: str, threads: int) -> None:
+    """tantivy has bounds for each thread."""
+    corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
+    with Indexer(corpus.root, IndexSettings.model_validate({"heap": heap, "threads": threads})) as indexer:
+        assert indexer.update().documents == 1
+
+
 def test_what_is_committed_is_found(corpus: Corpus) -> None:
     entry = corpus.commit([("http://a.test/1", page("The spider hunts at night.")), ("http://a.test/2", page("A web is a trap."))])
     report = update(corpus)

@@ -65,3 +65,9 @@ def test_address_of_both_families() -> None:
         pytest.skip("this machine has no IPv6")
     with listen("::1", 0) as six:
         assert address_of(six) == f"http://[::1]:{six.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize("host", ["a" * 300, "a..b", ".a", "a\0b"])
+def test_what_is_no_name_of_a_host_is_told(host: str) -> None:
+    with pytest.raises(UsageError, match=r"^cannot listen on 'a|^cannot listen on '\."):
+        listen(host, 0)

@@ -136,7 +136,9 @@ class CrawlSettings(Section):
 class IndexSettings(Section):
     """How the search index is built."""
 
-    heap: SizeBytes = Field(40 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer.")
+    heap: SizeBytes = Field(
+        40 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer; at least 15 MB, at most 4 GB for each thread."
+    )
     threads: int = Field(1, ge=1, le=16, description="Threads that build the index.")
     interval: DurationMs = Field(10_000, ge=0, description="While crawling, publish the index at most this often.")
     shards: int = Field(

@@ -40,6 +40,9 @@ _LOOKED_AT = 50_000  # documents whose texts are asked for together
 _ATTEMPTS = 100  # a merge ends rarely between two looks at meta.json; a hundred times in a row it does not
 
 
+_LEAST_HEAP, _MOST_HEAP = 15_000_000, 4_293_967_294  # bytes for each thread: less or more tantivy refuses
+
+
 class IndexBuilder:
     """Documents in, generations out. One thread at a time."""
 
@@ -57,7 +60,7 @@ class IndexBuilder:
                 _place(path, self.path / path.name)
         self._texts = TextWriter(self.path)
         self._index = register(tantivy.Index(schema(), path=str(self.path)))
-        self._writer = self._index.writer(heap_bytes, threads)
+        self._writer = self._index.writer(min(max(heap_bytes, threads * _LEAST_HEAP), threads * _MOST_HEAP), threads)
         self._searcher = self._index.searcher()
 
     def put(self, page: IndexedPage, *, first: bool = False) -> None:

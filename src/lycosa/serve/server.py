@@ -123,8 +123,9 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except socket.gaierror as error:
-        raise UsageError(f"cannot listen on {host!r}: {error.strerror}; serve.host names an address of this machine") from None
+    except (socket.gaierror, UnicodeError) as error:  # the latter for a name with a label of more than 63 bytes, or an empty one
+        reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
+        raise UsageError(f"cannot listen on {host[:200]!r}: {reason}; serve.host names an address of this machine") from None
     try:
         listener = socket.create_server((str(address[0]), int(address[1])), family=family, backlog=_BACKLOG, reuse_port=shared)
     except OSError as error:
