@@ -38,7 +38,21 @@ def test_rules_are_kept_in_one_form(written: str, kept: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "host:", "host:a/b", "host:a b", "domain:a@b", "prefix:", "prefix:telnet://a/", "example.org", "path:/x"]
+    "text",
+    [
+        "",
+        "host:",
+        "host:a/b",
+        "host:a b",
+        "domain:a@b",
+        "prefix:",
+        "prefix:telnet://a/",
+        "example.org",
+        "path:/x",
+        "domain:.",
+        "host:*",
+        "domain:*.example.org",
+    ],
 )
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(UsageError):

@@ -90,6 +90,8 @@ def test_reasons_and_lines_are_kept() -> None:
         ("host a b", "one host a line"),
         ("host a..b:c", "not a host name"),
         ("host ::1", "not a host name"),
+        ("domain .", "not a host name"),
+        ("host www.*.org", "not a host name"),
         ("prefix a.test/x", "prefix https://a.test/x"),
         ("prefix //a.test/x", "prefix https://a.test/x"),
         ("prefix https://a.test/x#y", "leave out the #"),

@@ -28,7 +28,10 @@ def parse_rule(text: str) -> str:
             url = normalise(value if "://" in value else f"http://{value}")
             return f"{PREFIX}:{url.partition('://')[2]}"
         if kind in (HOST, DOMAIN) and value and not set(value) & set("/?#@ "):
-            return f"{kind}:{hostname(normalise(f'http://{value}/')).removesuffix('.')}"
+            name = hostname(normalise(f"http://{value}/")).removesuffix(".")
+            if not name or "*" in name:
+                raise UsageError(f"{text!r} excludes nothing: * stands for nothing here; domain:example.org holds for all hosts below it")
+            return f"{kind}:{name}"
     except UrlError as error:
         raise UsageError(f"{text!r} excludes nothing: {error}") from None
     raise UsageError(f"{text!r} is not an exclusion: write host:NAME, domain:NAME or prefix:URL")

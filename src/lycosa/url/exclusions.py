@@ -147,7 +147,10 @@ def _name(value: str, kind: ExclusionKind) -> str:
         raise ValueError("this is not a host name") from None
     if value.endswith("]") != host.endswith("]") or (":" in value and not value.endswith("]")):
         raise ValueError("leave out the port: a rule holds for all ports")
-    return host.removesuffix(".")
+    name = host.removesuffix(".")
+    if not name or "*" in name:
+        raise ValueError("this is not a host name")
+    return name
 
 
 def _prefix(value: str) -> str:
