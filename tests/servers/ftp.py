@@ -115,9 +115,8 @@ class _LyingServer(socketserver.ThreadingTCPServer):
 
 
 @contextmanager
-def lying_ftp(named: str, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """A server that names this address for its data; its port."""
-    with _LyingServer((address, port), _Liar) as server:
+def _served(handler: type[socketserver.StreamRequestHandler], named: str = "", place: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[int]:
+    with _LyingServer(place, handler) as server:
         server.named = named
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -126,6 +125,13 @@ def lying_ftp(named: str, address: str = "127.0.0.1", port: int = 0) -> Iterator
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def lying_ftp(named: str, address: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """A server that names this address for its data; its port."""
+    with _served(_Liar, named, (address, port)) as chosen:
+        yield chosen
 
 
 class _Flooder(socketserver.StreamRequestHandler):
@@ -140,14 +146,8 @@ class _Flooder(socketserver.StreamRequestHandler):
 @contextmanager
 def flooding_ftp() -> Iterator[int]:
     """A server whose greeting has no end."""
-    with _LyingServer(("127.0.0.1", 0), _Flooder) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    with _served(_Flooder) as port:
+        yield port
 
 
 class _Busy(socketserver.StreamRequestHandler):
@@ -167,12 +167,5 @@ class _Busy(socketserver.StreamRequestHandler):
 @contextmanager
 def busy_ftp(after: str = "") -> Iterator[int]:
     """A server that answers 421 (RFC 959 section 4.2), with `after` only when somebody logged in; its port."""
-    with _LyingServer(("127.0.0.1", 0), _Busy) as server:
-        server.named = after
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    with _served(_Busy, after) as port:
+        yield port
