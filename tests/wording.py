@@ -1,0 +1,203 @@
+"""Every text that a user reads, and the wording rules of CONTRIBUTING.md applied to it.
+
+Usage: python -m tests.wording [--list] [PATH]...   (violations, or with --list the texts; PATH limits both to files below it)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, nodes
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_COLUMNS = 100
+MAX_SENTENCE_WORDS = 25
+
+ALLOWED = {
+    # phrase: parts of the lines where it is used in its ordinary sense
+    "room": (),
+}
+
+_DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "demo/*.md")
+_CODE_SPAN = re.compile(r"`[^`]*`")
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_NUMBER_WITHOUT_ZERO = re.compile(r"(?<![\w.\])/*])\.\d")
+_SENTENCE_END = re.compile(r"(?<=[.!?:;])[)\"”]*\s+")
+_WORD = re.compile(r"\w")
+
+
+class Text(NamedTuple):
+    """One text of a user interface: file, line and content."""
+
+    path: str
+    line: int
+    content: str
+
+
+@cache
+def terms() -> dict[str, str]:
+    """The table "Terms" of CONTRIBUTING.md: phrase to avoid -> replacement."""
+    section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n## Terms\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!avoid|---)(.+?) \| (.+?) \|$", section, flags=re.M)
+    return {phrase.strip(): replacement for phrases, replacement in rows for phrase in phrases.split(",")}
+
+
+@cache
+def _avoided() -> re.Pattern[str]:
+    phrases = sorted(terms(), key=len, reverse=True)
+    return re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, phrases)) + r")(?![\w-])", re.I)
+
+
+def problems(text: Text) -> Iterator[str]:
+    """Describe each phrase of a text that CONTRIBUTING.md advises against."""
+    prose = _CODE_SPAN.sub("`…`", text.content)
+    for match in _avoided().finditer(prose):
+        phrase = match[1].lower()
+        around = prose[max(match.start() - 40, 0) : match.end() + 40]
+        if not any(part in around for part in ALLOWED.get(phrase, ())):
+            replacement = next(new for old, new in terms().items() if old.lower() == phrase)
+            yield f"{text.path}:{text.line}: “{match[1]}” ({replacement}): {around.strip()!r}"
+    for match in _NUMBER_WITHOUT_ZERO.finditer(prose):
+        yield f"{text.path}:{text.line}: number without a leading zero: {prose[max(match.start() - 20, 0) : match.end() + 10]!r}"
+
+
+def documents(root: Path = ROOT) -> list[Path]:
+    """The Markdown files of the repository, without its environments."""
+    return sorted({path for pattern in _DOCUMENTS for path in root.glob(pattern) if ".venv" not in path.parts})
+
+
+def document_texts(path: Path) -> Iterator[Text]:
+    """The lines of a Markdown file that are not code."""
+    name = str(path.relative_to(ROOT))
+    in_terms = False
+    for number, line in _prose_lines(path):
+        in_terms = line == "## Terms" or (in_terms and not line.startswith("## "))
+        if not (in_terms and name == "CONTRIBUTING.md"):
+            yield Text(name, number, line)
+
+
+def layout_problems(path: Path) -> Iterator[str]:
+    """Lines over 100 columns and sentences over 25 words, outside of tables and code."""
+    name = str(path.relative_to(ROOT))
+    paragraph: list[str] = []
+    start = 0
+    for number, line in [*_prose_lines(path), (0, "")]:
+        is_table = line.startswith("|")
+        if len(line) > MAX_COLUMNS and not is_table and not re.fullmatch(r"\s*(\[[^\]]*\]: )?\S+", line):
+            yield f"{name}:{number}: {len(line)} columns"
+        begins = not line.strip() or is_table or re.match(r"\s*([-*]|\d+\.|#+|>) ", line)
+        if begins:
+            yield from _long_sentences(name, start, " ".join(paragraph))
+            paragraph, start = [], number
+        if is_table:
+            for cell in re.split(r"(?<!\\)\|", line):
+                yield from _long_sentences(name, number, cell)
+        elif line.strip():
+            start = start or number
+            paragraph.append(line.strip())
+
+
+def _long_sentences(name: str, line: int, text: str) -> Iterator[str]:
+    plain = _LINK.sub(r"\1", _CODE_SPAN.sub("code", text))
+    for sentence in _SENTENCE_END.split(plain):
+        words = [word for word in sentence.split() if _WORD.search(word)]
+        if len(words) > MAX_SENTENCE_WORDS:
+            yield f"{name}:{line}: a sentence of {len(words)} words: {' '.join(words[:8])} …"
+
+
+def _prose_lines(path: Path) -> Iterator[tuple[int, str]]:
+    fenced = False
+    previous_blank = True
+    indented = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+            continue
+        indented = line.startswith("    ") and (indented or (previous_blank and not re.match(r"\s+([-*]|\d+\.) ", line)))
+        previous_blank = not line.strip()
+        if not fenced and not indented:
+            yield number, line
+
+
+def code_texts(path: Path) -> Iterator[Text]:
+    """The string constants of a module that read like sentences, and the docstrings that become help."""
+    name = str(path.relative_to(ROOT))
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {
+        id(node.body[0].value): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        owner = docstrings.get(id(node))
+        if owner is not None and not _is_help(path, owner):
+            continue
+        if len(re.findall(r"[A-Za-z]{2,}", node.value)) >= 2 and " " in node.value.strip():
+            yield Text(name, node.lineno, node.value)
+
+
+def _is_help(path: Path, owner: ast.AST) -> bool:
+    """Whether a docstring is shown to users: commands, sections of the configuration, the Python API."""
+    if path.name == "api.py" and path.parent.name == "lycosa":
+        return True
+    if path.parent.name == "cli" and isinstance(owner, ast.FunctionDef):
+        return not owner.name.startswith("_")
+    bases = [base.id for base in owner.bases if isinstance(base, ast.Name)] if isinstance(owner, ast.ClassDef) else []
+    return "Section" in bases
+
+
+def template_texts(path: Path) -> Iterator[Text]:
+    """The text of a template: what `t` and `th` translate, and what stands in it as it is."""
+    name = str(path.relative_to(ROOT))
+    for node in Environment(autoescape=True).parse(path.read_text(encoding="utf-8")).find_all((nodes.TemplateData, nodes.Const)):
+        if isinstance(node, nodes.TemplateData):
+            content = re.sub(r"<[^>]*>?", " ", node.data)
+        else:
+            content = node.value if isinstance(node.value, str) else ""
+        if re.search(r"[A-Za-z]{2,}", content):
+            yield Text(name, node.lineno, content)
+
+
+def all_texts() -> Iterator[Text]:
+    """Every text that a user of the program or a reader of its documentation sees."""
+    for document in documents():
+        yield from document_texts(document)
+    source = ROOT / "src" / "lycosa"
+    for module in sorted(source.rglob("*.py")):
+        yield from code_texts(module)
+    for template in sorted((source / "serve" / "templates").glob("*")):
+        yield from template_texts(template)
+    for script in sorted((source / "serve" / "static").glob("*.js")):
+        for number, line in enumerate(script.read_text(encoding="utf-8").splitlines(), 1):
+            for quoted in re.findall(r'"([^"]* [^"]*)"', line):
+                yield Text(str(script.relative_to(ROOT)), number, quoted)
+
+
+def main(arguments: Sequence[str]) -> int:
+    listing = "--list" in arguments
+    below = tuple(word.removeprefix("./") for word in arguments if word != "--list") or ("",)
+    texts = [text for text in all_texts() if text.path.startswith(below)]
+    if listing:
+        for text in texts:
+            print(f"{text.path}:{text.line}: {text.content!r}")
+        return 0
+    rows = [problem for text in texts for problem in problems(text)]
+    for document in documents():
+        if str(document.relative_to(ROOT)).startswith(below):
+            rows += layout_problems(document)
+    print("\n".join([*rows, f"{len(rows)} to change"]))
+    return bool(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
