@@ -62,3 +62,26 @@ def test_the_bill_of_materials() -> None:
         assert part["licenses"], name
     refs = {part["bom-ref"] for part in parts.values()} | {document["metadata"]["component"]["bom-ref"]}
     assert {ref for each in document["dependencies"] for ref in (each["ref"], *each["dependsOn"])} == refs
+
+
+PERMISSIVE = re.compile(r"0BSD|Apache|BSD|CC0|ISC|MIT|PSF|Python Software Foundation|Zlib|dependency licenses", re.I)
+WEAK_COPYLEFT = {"publicsuffixlist", "tqdm"}
+"""Packages under the Mozilla Public License 2.0, named in NOTICE."""
+
+
+def test_dependencies_have_licences_that_apache_2_0_may_depend_on() -> None:
+    output = subprocess.run([sys.executable, ROOT / "scripts" / "sbom"], capture_output=True, text=True, check=True).stdout
+    parts = json.loads(output)["components"]
+    assert len(parts) > 40
+    for part in parts:
+        names = [each.get("expression") or each["license"]["name"] for each in part["licenses"]]
+        terms = [term for name in names for term in re.split(r" AND |, |;", name)]
+        allowed = part["name"] in WEAK_COPYLEFT and all("MPL" in term or "Mozilla" in term or PERMISSIVE.search(term) for term in terms)
+        assert allowed or all(PERMISSIVE.search(term) for term in terms), (part["name"], names)
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    assert all(name in notice for name in WEAK_COPYLEFT)
+
+
+def test_the_package_states_its_licence() -> None:
+    assert PROJECT["license"] == "Apache-2.0"
+    assert all((ROOT / name).is_file() for name in PROJECT["license-files"])
