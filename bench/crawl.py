@@ -242,6 +242,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         help=f"sites to crawl; may be repeated (default all and python-doc). {large_pages.NAME}: python-doc with pages of 240 KB",
     )
     parser.add_argument(
+        "--folder",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="a folder with HTML files to serve and crawl as one site, instead of the bundled targets; may be repeated",
+    )
+    parser.add_argument(
         "--rivals", default="links,scrapy,wget", help=f"comma-separated, of {', '.join(COMMANDS)} (default links,scrapy,wget)"
     )
     parser.add_argument("--tls", action="store_true", help="over TLS: HTTP/2 for those who speak it")
@@ -253,6 +261,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parsed.contenders = [] if parsed.without_lycosa else ["lycosa"]
     parsed.contenders += [rival for rival in parsed.rivals.split(",") if rival]
     unknown = [name for name in parsed.contenders if name not in COMMANDS]
+    missing = [str(folder) for folder in parsed.folder if not folder.is_dir()]
+    if missing:
+        parser.error(f"not a folder: {', '.join(missing)}")
+    if parsed.folder and parsed.tls:
+        parser.error("--folder is served over plain HTTP: leave out --tls")
     if unknown or not parsed.contenders or parsed.runs < 1:
         parser.error(f"unknown rivals: {', '.join(unknown)}" if unknown else "nothing to run")
     return parsed
@@ -264,7 +277,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         contenders = those_present(options.contenders, options.tls)
         with all_sites(options.target or ()) as sites, certificate_for(list(sites.values()), options.tls) as certificate:
-            for choice in options.target or ["all", "python-doc"]:
+            for number, folder in enumerate(options.folder):
+                site = Site(str(folder), folder.resolve(), f"127.0.1.{100 + number}")
+                runs += crawl_target(site.name, (site,), contenders, options.runs)
+            for choice in options.target or ([] if options.folder else ["all", "python-doc"]):
                 for target, names in targets(choice):
                     name = f"{target} over TLS" if options.tls else target
                     runs += crawl_target(name, tuple(sites[site] for site in names), contenders, options.runs, certificate)
