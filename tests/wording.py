@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX_COLUMNS = 100
 MAX_SENTENCE_WORDS = 25
 
-ALLOWED = {
-    # phrase: parts of the lines where it is used in its ordinary sense
-    "room": (),
-}
+ALLOWED: Mapping[str, tuple[str, ...]] = {}
+"""Phrase -> parts of the texts in which it is used in its ordinary sense."""
+
+NOT_YET = ("CHANGELOG.md", "bench/", "demo/", "docs/", "src/lycosa/")
+REWRITTEN = ("docs/webmasters.md", "src/lycosa/cli/")
+"""Files that do not follow the rules yet, and those among them that do. Remove the first when it is empty."""
 
 _DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "demo/*.md")
 _CODE_SPAN = re.compile(r"`[^`]*`")
@@ -159,13 +161,19 @@ def _is_help(path: Path, owner: ast.AST) -> bool:
 def template_texts(path: Path) -> Iterator[Text]:
     """The text of a template: what `t` and `th` translate, and what stands in it as it is."""
     name = str(path.relative_to(ROOT))
-    for node in Environment(autoescape=True).parse(path.read_text(encoding="utf-8")).find_all((nodes.TemplateData, nodes.Const)):
-        if isinstance(node, nodes.TemplateData):
-            content = re.sub(r"<[^>]*>?", " ", node.data)
-        else:
-            content = node.value if isinstance(node.value, str) else ""
+    tree = Environment(autoescape=True).parse(path.read_text(encoding="utf-8"))
+    for data in tree.find_all(nodes.TemplateData):
+        content = re.sub(r"<[^>]*>?", " ", data.data)
         if re.search(r"[A-Za-z]{2,}", content):
-            yield Text(name, node.lineno, content)
+            yield Text(name, data.lineno, content)
+    for constant in tree.find_all(nodes.Const):
+        if isinstance(constant.value, str) and re.search(r"[A-Za-z]{2,}", constant.value):
+            yield Text(name, constant.lineno, constant.value)
+
+
+def is_checked(path: str) -> bool:
+    """Whether a file follows the rules already."""
+    return path.startswith(REWRITTEN) or not path.startswith(NOT_YET)
 
 
 def all_texts() -> Iterator[Text]:

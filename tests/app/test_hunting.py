@@ -200,7 +200,7 @@ def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(web: str, 
         check=False,
     )
     assert nothing.returncode == 1, nothing.stderr
-    assert "0 relevant of 1 pages" in nothing.stdout
+    assert "0 relevant of 1 page" in nothing.stdout
 
 
 def test_a_killed_hunt_loses_nothing(web: str, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path) -> None:
             events = [json.loads(line) for line in done.stdout.splitlines()]
             assert sum(event["event"] == "found" for event in events) == 3
             assert events[-1]["ended"] == "enough"
-            assert "a daemon works this workspace" in done.stderr
+            assert "a daemon is running in this workspace" in done.stderr
             hunted = {str(row["url"]) for row in running.rows("pages") if row["collection"] == "hunted"}
             assert {event["url"] for event in events if event["event"] == "found"} <= hunted
             number = len(running.rows("pages"))

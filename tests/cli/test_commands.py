@@ -21,7 +21,7 @@ from tests.cli.conftest import LYCOSA, Lycosa
 def test_crawl_prints_a_summary_that_a_person_can_read(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
     said = lycosa("-w", str(tmp_path / "w"), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
     assert said.code == 0
-    assert "Finished: nothing more is due" in said.out
+    assert "Finished: no URLs are due" in said.out
     assert "visited 2" in said.out
     assert "gone 1" in said.out
     assert "excluded 1" in said.out
@@ -49,7 +49,7 @@ def test_search_finds_marks_and_counts(lycosa: Lycosa, here: Lycosa, workspace: 
     assert said.code == 0
     assert "Compound eyes" in said.out
     assert "/eyes.html" in said.out
-    assert "1 to 1 of 1 results" in said.err
+    assert "1 to 1 of 1 result" in said.err
     document = here("search", "moths", "--json", "-w", str(workspace)).json
     hits = document["hits"]
     assert isinstance(hits, list)

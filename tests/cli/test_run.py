@@ -42,7 +42,7 @@ def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(lycosa:
             assert f"process {running.process.pid} " in second.err
             said = lycosa("-w", str(workspace), "add", f"{home.removeprefix('http://')}hidden.html", home, "--collection", "one")
             assert said.code == 0, said.err
-            assert f"2 URLs submitted to collection one; process {running.process.pid} takes them up" in said.out
+            assert f"2 URLs submitted to collection one; process {running.process.pid} fetches them" in said.out
             before = time.monotonic()
             running.until(lambda: [request.uri for request in server.requests()].count("/") == 2)
             running.until(lambda: "/hidden.html" in [request.uri for request in server.requests()])

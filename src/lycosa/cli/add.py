@@ -15,18 +15,19 @@ from lycosa.core.units import parse_duration_ms
 
 def command(
     context: typer.Context,
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="What to fetch; a URL that is known is fetched again.")],
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Into which collection, if there are several.")] = "",
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="URLs to fetch. Known URLs are fetched again.")],
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection, if there are several.")] = "",
     find: Annotated[
-        list[str] | None, typer.Option("--find", metavar="TEXT", help="Find this text there and in all they lead to; repeatable.")
+        list[str] | None,
+        typer.Option("--find", metavar="TEXT", help="Search these pages, and all pages they lead to, for a text; repeatable."),
     ] = None,
     ignore: IgnoreOption = None,
-    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="With --find: how old a stored copy may be.")] = "1d",
+    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="Maximum age of a stored copy for --find.")] = "1d",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Submit URLs to a running or resting crawl."""
+    """Submit URLs to a collection, whether or not a crawl is running."""
     from lycosa.app.submission import submit
 
     root = workspace_root(context, workspace)
@@ -45,7 +46,7 @@ def command(
         print_json({"workspace": root, **facts})
         return
     number = f"{len(submitted.urls)} URL{'s' if len(submitted.urls) != 1 else ''}"
-    who = f"process {owner.pid} takes them up within seconds" if owner else "the next `lycosa run` or `lycosa crawl` takes them up"
+    who = f"process {owner.pid} fetches them within seconds" if owner else "the next `lycosa run` or `lycosa crawl` fetches them"
     print(f"{number} submitted to collection {submitted.collection}; {who}")
 
 
@@ -58,6 +59,6 @@ def _find(
     if json_output:
         print_json({"workspace": root, "collection": ordered.collection, "id": ordered.order.id, "running": ordered.running})
         return
-    who = "the crawl that runs takes it up within seconds" if ordered.running else "the next `lycosa run` or `lycosa crawl` takes it up"
+    who = "the running crawl starts it within seconds" if ordered.running else "the next `lycosa run` or `lycosa crawl` starts it"
     print(ordered.order.id)
-    print(f"submitted to collection {ordered.collection}; {who}; what it finds: lycosa watch matches {ordered.order.id}", file=sys.stderr)
+    print(f"submitted to collection {ordered.collection}; {who}; show matches: lycosa watch matches {ordered.order.id}", file=sys.stderr)

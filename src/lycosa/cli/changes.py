@@ -19,15 +19,15 @@ _SHOWN, _LINES = 20, 12
 
 def command(
     context: typer.Context,
-    since: Annotated[str, typer.Option("--since", metavar="DATE|T", help="A date as in 2026-11-21, or how long ago (7d).")] = "7d",
+    since: Annotated[str, typer.Option("--since", metavar="DATE|T", help="Date, for example 2026-11-21, or age, for example 7d.")] = "7d",
     site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only this site.")] = "",
-    no_diff: Annotated[bool, typer.Option("--no-diff", help="Only which pages; the archive is not read.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Every page and every line.")] = False,
+    no_diff: Annotated[bool, typer.Option("--no-diff", help="List only the pages, without text differences.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print every page and every line.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Tell which pages are new, gone or changed, with a text diff between archived versions."""
+    """List new, removed and changed pages with text differences."""
     from dataclasses import asdict
 
     from lycosa.app.site_changes import changes_of

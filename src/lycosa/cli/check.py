@@ -12,11 +12,14 @@ from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace
 def command(
     context: typer.Context,
     deep: Annotated[bool, typer.Option("--deep", help="Also read every archived record and every stored text.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended: leftovers, CDXJ files, index, graph.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be derived again: leftover files, CDXJ, index, graph.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Verify the log, the files, the states of URLs, what the archive holds, and the index. Exit code 1 if something is wrong."""
+    """Verify the log, tables, URL states, archive and index.
+
+    The exit code is 1 if an error is found.
+    """
     from dataclasses import asdict
 
     from lycosa.app.checking import check_workspace

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, number_of, print_json, table, workspace_root
 from lycosa.core.units import format_size
 
-app = typer.Typer(help="Collections one by one: listed, paused, copied, purged.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, pause, resume, copy or purge collections.", no_args_is_help=True, rich_markup_mode=None)
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The collection.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")]
 
 
 @app.command("list")
 def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
-    """What each collection holds."""
+    """List collections with their pages and sizes."""
     from dataclasses import asdict
 
     from lycosa.app.collections import list_collections
@@ -31,9 +31,11 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: Se
     for each in listed:
         known = "" if each.configured else "; not configured"
         language = f" ({each.language})" if each.language else ""
-        apart = f", {format_size(each.on_disk)} of tables apart" if each.on_disk else ""
+        apart = f", {format_size(each.on_disk)} of tables" if each.on_disk else ""
         states = counts(each.urls) or "none"
-        what = f"{each.pages:,} pages of {each.sites:,} sites, {format_size(each.bytes)}{apart}; URLs: {states}{known}"
+        what = (
+            f"{number_of(each.pages, 'page')} of {number_of(each.sites, 'site')}, {format_size(each.bytes)}{apart}; URLs: {states}{known}"
+        )
         rows.append((f"{each.name}{language}", what))
     print(table(rows, "") if rows else "no collections yet")
 
@@ -42,11 +44,11 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: Se
 def copy(
     context: typer.Context,
     name: NameArgument,
-    target: Annotated[str, typer.Argument(metavar="DIR", help="The other workspace: new, or one that has no such collection.")],
+    target: Annotated[str, typer.Argument(metavar="DIR", help="Target workspace: new, or without a collection of this name.")],
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Copy a collection with its archive into another workspace, where it can be crawled on, searched and exported."""
+    """Copy a collection and its archive into another workspace."""
     from dataclasses import asdict
 
     from lycosa.app.collections import copy_to
@@ -56,12 +58,15 @@ def copy(
         print_json({**asdict(report), "rows": dict(report.rows)})  # asdict makes another Counter of a Counter
         return
     print(f"{counts(report.rows)} rows; {report.exchanges:,} archived exchanges, {format_size(report.bytes)}")
-    print(f"now: lycosa -w {target} index")
+    print(f"next: lycosa -w {target} index")
 
 
 @app.command()
 def pause(context: typer.Context, name: NameArgument, workspace: WorkspaceOption = "") -> None:
-    """Have nothing fetched for a collection until it is resumed; a running crawl obeys within seconds."""
+    """Pause a collection until it is resumed.
+
+    A running crawl stops fetching for it within seconds.
+    """
     from lycosa.app.pausing import set_paused
 
     set_paused(workspace_root(context, workspace), name, paused=True)
@@ -69,7 +74,7 @@ def pause(context: typer.Context, name: NameArgument, workspace: WorkspaceOption
 
 @app.command()
 def resume(context: typer.Context, name: NameArgument, workspace: WorkspaceOption = "") -> None:
-    """Undo `pause`."""
+    """Resume a paused collection."""
     from lycosa.app.pausing import set_paused
 
     set_paused(workspace_root(context, workspace), name, paused=False)
@@ -83,7 +88,10 @@ def purge(
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Delete a collection: its rows, and the records that no other collection has. Nobody may crawl meanwhile."""
+    """Delete a collection which is not configured any more.
+
+    Deletes its rows and the archived records that no other collection uses. No crawl may be running.
+    """
     from dataclasses import asdict
 
     from lycosa.app.collections import purge as purge_one

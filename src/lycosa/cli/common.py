@@ -14,19 +14,18 @@ _HOST = re.compile(r"[\w.-]+(:\d+)?(/|\?|$)")
 
 DEFAULT_WORKSPACE = "lycosa-data"
 
-WorkspaceOption = Annotated[str, typer.Option("-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data).")]
+WorkspaceOption = Annotated[str, typer.Option("-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data).")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 EngineOption = Annotated[
-    str, typer.Option("--engine", metavar="local|ray", help="What carries the work out: processes of this machine, or a Ray cluster.")
+    str, typer.Option("--engine", metavar="local|ray", help="Execution engine: processes on this machine, or a Ray cluster.")
 ]
 AddressOption = Annotated[
-    str, typer.Option("--address", metavar="HOST:PORT", help="The Ray cluster to join; without it one of this machine alone is started.")
+    str,
+    typer.Option("--address", metavar="HOST:PORT", help="Address of the Ray cluster. Without it, a cluster on this machine is started."),
 ]
-WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, help="How many fetch side by side (local: 1; ray: one for each CPU of its nodes).")
-]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no summary.")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Number of workers (default: local 1, ray one per CPU).")]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")]
 
 
 def workspace_root(context: typer.Context, given: str) -> str:
@@ -35,7 +34,7 @@ def workspace_root(context: typer.Context, given: str) -> str:
     if len(roots) > 1:
         from lycosa.core.errors import UsageError
 
-        raise UsageError(f"several workspaces were named ({', '.join(roots)}): only `search` and `serve` take more than one")
+        raise UsageError(f"more than one workspace is given ({', '.join(roots)}); only `search` and `serve` accept several")
     return roots[0]
 
 
@@ -54,8 +53,8 @@ def load_config(
 ) -> Any:
     """The configuration of a workspace (lycosa.toml, if there is one) with `--set` applied.
 
-    A `collection` that the file does not hold is there all the same, with every setting at its default. With `bad`, a collection
-    that is wrong is left out and told there.
+    A `collection` that is not in the file is added with default settings. With `bad`, an invalid collection is left out and its
+    error is recorded there.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -99,11 +98,11 @@ def read_input(source: str) -> bytes:
     try:
         return Path(source).read_bytes()
     except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}; name a file, or a URL that starts with http:// or https://") from None
+        raise UsageError(f"{source} cannot be read: {error.strerror}; give a file, or a URL that starts with http:// or https://") from None
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a seed file: one URL a line, `#` starts a comment.
+    """The lines of a seed file: one URL per line, `#` starts a comment.
 
     Raises:
         UsageError: it cannot be read.
@@ -124,6 +123,11 @@ def table(rows: list[tuple[str, str]], indent: str = "  ") -> str:
     return "\n".join(f"{indent}{name.ljust(width)}  {value}" for name, value in rows)
 
 
+def number_of(number: int, noun: str, plural: str = "") -> str:
+    """`1 link`, `2,000 links`; `plural` where it is not formed with s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
     """`{"en": 30, "zh": 2}` -> `en 30, zh 2`, largest first."""
     ordered = sorted(((name, number) for name, number in numbers.items() if number), key=lambda item: -item[1])
@@ -131,23 +135,28 @@ def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
     return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
 
 
+def count_of(number: int, one: str, more: str = "") -> str:
+    """`1 link`, `2,000 links`: a number with its noun; `more` is the plural where it is not `one` + s."""
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
 def open_engine(name: str, address: str, config: Any) -> Any:
     """The engine that was asked for: close it in any case.
 
     Raises:
-        UsageError: there is none of that name, or its packages are not installed.
+        UsageError: the name is unknown, or the engine's packages are not installed.
         WorkError: the cluster cannot be joined.
     """
     from lycosa.core.errors import UsageError
 
     if name == "local":
         if address:
-            raise UsageError("--address is of a Ray cluster: add --engine ray")
+            raise UsageError("--address names a Ray cluster: add --engine ray")
         from lycosa.crawl.engines.local import LocalEngine
 
         return LocalEngine()
     if name != "ray":
-        raise UsageError(f"--engine {name!r}: choose local or ray")
+        raise UsageError(f"unknown --engine {name!r}: choose local or ray")
     try:
         from lycosa.crawl.engines.ray import RayEngine
     except ImportError as error:
@@ -156,9 +165,9 @@ def open_engine(name: str, address: str, config: Any) -> Any:
 
 
 def is_shared(engine: str, workers: int | None) -> bool:
-    """Whether several workers are wanted: one on this machine needs no coordinator. Raises UsageError for an engine that is none."""
+    """Whether several workers are wanted: one on this machine needs no coordinator. Raises UsageError for an unknown engine."""
     from lycosa.core.errors import UsageError
 
     if engine not in ("", "local", "ray"):
-        raise UsageError(f"--engine {engine!r}: choose local or ray")
+        raise UsageError(f"unknown --engine {engine!r}: choose local or ray")
     return engine == "ray" or (workers or 1) > 1

@@ -21,6 +21,7 @@ from lycosa.cli.common import (
     is_shared,
     load_config,
     note,
+    number_of,
     open_engine,
     print_json,
     read_lines,
@@ -39,28 +40,33 @@ if TYPE_CHECKING:
 
 def command(
     context: typer.Context,
-    urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]...", help="Where to start; without it a crawl is resumed.")] = None,
-    seeds: Annotated[str, typer.Option("--seeds", metavar="FILE", help="A file of URLs to start from, one a line.")] = "",
-    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="Stop after adding this many pages.")] = None,
-    max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time, as in 10m.")] = "",
-    depth: Annotated[int | None, typer.Option("--depth", min=0, help="Links from a seed; 0 = the seeds alone.")] = None,
-    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Least pause between two fetches from a host.")] = "",
+    urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]...", help="Seed URLs. Without one, the crawl is resumed.")] = None,
+    seeds: Annotated[str, typer.Option("--seeds", metavar="FILE", help="File with seed URLs, one per line.")] = "",
+    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="Stop after this many new pages.")] = None,
+    max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time, for example 10m.")] = "",
+    depth: Annotated[int | None, typer.Option("--depth", min=0, help="Maximum number of links from a seed; 0: only the seeds.")] = None,
+    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Minimum delay between two requests to a host.")] = "",
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="NAME", help="Which URL next: breadth-first, depth-first, server-first, best-first.")
+        str, typer.Option("--strategy", metavar="NAME", help="Crawl order: breadth-first, depth-first, server-first or best-first.")
     ] = "",
-    start: Annotated[str, typer.Option("--from", metavar="URL|unvisited", help="Start again within what is known; see the guide.")] = "",
-    scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links are followed.")] = "",
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to crawl into.")] = "default",
+    start: Annotated[
+        str, typer.Option("--from", metavar="URL|unvisited", help="Walk stored links from a URL, or fetch unvisited URLs.")
+    ] = "",
+    scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links to follow.")] = "",
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection to crawl into.")] = "default",
     engine: EngineOption = "local",
     address: AddressOption = "",
     workers: WorkersOption = None,
-    no_index: Annotated[bool, typer.Option("--no-index", help="Do not index; `lycosa index` does it later.")] = False,
+    no_index: Annotated[bool, typer.Option("--no-index", help="Do not update the search index.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Crawl sites, archive and index them."""
+    """Crawl sites, archive them and index them.
+
+    Without a URL, an interrupted crawl is resumed.
+    """
     from lycosa.app.configuring import called_collection
     from lycosa.app.crawling import CrawlOrder, crawl
     from lycosa.crawl.worker import Limits
@@ -69,7 +75,7 @@ def command(
     config = load_config(context, root, overrides, collection)
     typed = _seeds(urls or [], seeds)
     if start and typed:
-        raise UsageError("--from starts from what is known already: leave out other URLs and --seeds")
+        raise UsageError("--from starts from stored URLs: leave out other URLs and --seeds")
     walks = bool(start) and start != "unvisited"
     seed_file = next(entry for entry in config.collection if entry.name == collection).seed_file
     chosen = called_collection(
@@ -116,7 +122,7 @@ def _stop_on_signals(worker: Stoppable) -> None:
     """Ctrl-C and SIGTERM commit and end; a second Ctrl-C ends at once (nothing that was archived is lost)."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        note("stopping: committing what is fetched (Ctrl-C again ends at once; nothing archived is lost)")
+        note("stopping: committing the fetched pages (press Ctrl-C again to exit immediately; archived pages are not lost)")
         worker.stop()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -174,16 +180,16 @@ def _progress_bar(json_output: bool) -> _Bar | _Lines:
 def _line(progress: Progress, now_ms: int) -> str:
     seconds = max(now_ms - progress.started_ms, 1) / 1000
     return (
-        f"{progress.pages:,} pages  {progress.pages / seconds:,.1f}/s  queue {progress.queue:,}  hosts {progress.hosts:,}  "
+        f"{number_of(progress.pages, 'page')}  {progress.pages / seconds:,.1f}/s  queue {progress.queue:,}  hosts {progress.hosts:,}  "
         f"errors {sum(progress.errors.values()):,}  {format_size(progress.bytes)}"
     )
 
 
 _ENDS = {
-    "finished": "Finished: nothing more is due",
+    "finished": "Finished: no URLs are due",
     "max_pages": "Stopped at --max-pages",
     "max_time": "Stopped at --max-time",
-    "stopped": "Stopped on request; the next call goes on",
+    "stopped": "Stopped on request. The same command resumes the crawl",
 }
 
 
@@ -191,28 +197,28 @@ def _summary(progress: Progress, root: str) -> None:
     elapsed = progress.ended_ms - progress.started_ms
     rows = [
         ("pages", f"{progress.pages:,} in {format_duration(elapsed)} ({progress.pages * 1000 / max(elapsed, 1):,.1f}/s)"),
-        ("fetched", f"{progress.visits:,} exchanges, {format_size(progress.bytes)}, {progress.hosts:,} hosts"),
+        ("fetched", f"{number_of(progress.visits, 'request')}, {format_size(progress.bytes)}, {number_of(progress.hosts, 'host')}"),
         ("URLs", counts(progress.states)),
-        ("status", counts({status or "no answer": number for status, number in progress.statuses.items()})),
+        ("status", counts({status or "no response": number for status, number in progress.statuses.items()})),
         ("languages", counts(progress.languages)),
     ]
     if progress.replayed:
-        rows.append(("taken up", f"{progress.replayed:,} exchanges that an interrupted run had archived"))
+        rows.append(("recovered", f"{progress.replayed:,} archived exchanges of an interrupted run"))
     if progress.damaged:
-        rows.append(("damaged", f"{counts(progress.damaged)} (stretches that could not be read: what they held is fetched again)"))
+        rows.append(("damaged", f"{counts(progress.damaged)} (unreadable parts of the archive; their URLs are fetched again)"))
     if progress.errors:
         rows.append(("errors", counts(progress.errors)))
     if progress.refused:
         rows.append(("links refused", counts(progress.refused)))
     if progress.later:
-        rows.append(("left for later", counts(progress.later)))
+        rows.append(("deferred", counts(progress.later)))
     left = progress.ended == "finished" and progress.later
-    print("Finished: what is left is due later (see below)" if left else _ENDS.get(progress.ended, progress.ended))
+    print("Finished: the remaining URLs are due later (see 'deferred')" if left else _ENDS.get(progress.ended, progress.ended))
     print(table(rows))
     where = "" if root == "lycosa-data" else f" -w {root}"
-    print(f"\nNow try: lycosa{where} search WORDS   or   lycosa{where} serve")
+    print(f"\nNext: lycosa{where} search WORDS   or   lycosa{where} serve")
 
 
 def _remind(config: Config, progress: Progress) -> None:
     if progress.public_pages > config.crawl.remind_pages and not config.fetch.contact:
-        note("please set fetch.contact (a URL or mail address), so that webmasters can reach you: --set fetch.contact=you@example.org")
+        note("set fetch.contact to a URL or mail address, so that webmasters can reach you: --set fetch.contact=you@example.org")

@@ -9,10 +9,13 @@ import typer
 
 def command(
     url: Annotated[str, typer.Option("--url", help="Crawl this site instead of the bundled web.")] = "",
-    pages: Annotated[int | None, typer.Option("--pages", min=1, help="With --url: stop at this many pages (default 200).")] = None,
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the searches.")] = False,
+    pages: Annotated[int | None, typer.Option("--pages", min=1, help="With --url: maximum number of pages (default 200).")] = None,
+    no_serve: Annotated[bool, typer.Option("--no-serve", help="Exit after the searches instead of serving the web interface.")] = False,
 ) -> None:
-    """Show the whole of it on a small web in nine languages, served on loopback; the workspace is ./demo-data."""
+    """Crawl, index and search a small bundled web in nine languages.
+
+    The web is served on loopback; the workspace is ./demo-data.
+    """
     from lycosa.app.demo import run_demo
 
     run_demo(url=url, pages=pages, serve=not no_serve)

@@ -13,13 +13,13 @@ from lycosa.core.units import format_size
 
 def command(
     context: typer.Context,
-    rules: Annotated[list[str] | None, typer.Argument(metavar="[RULE]...", help="host:NAME, domain:NAME or prefix:URL.")] = None,
-    purge: Annotated[bool, typer.Option("--purge/--keep", help="Delete what is stored of it, or only hide it.")] = False,
+    rules: Annotated[list[str] | None, typer.Argument(metavar="[RULE]...", help="Rules: host:NAME, domain:NAME or prefix:URL.")] = None,
+    purge: Annotated[bool, typer.Option("--purge/--keep", help="Also delete stored pages, records and index entries.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Exclude sites for good: never fetched, never shown, and with --purge deleted."""
+    """Exclude sites permanently from crawling and search."""
     from lycosa.app.excluding import exclude_and_purge
 
     root = workspace_root(context, workspace)
@@ -42,8 +42,8 @@ def _print(report: Mapping[str, Any], *, listing: bool) -> None:
     if listing and not report["purged"]:
         return
     if not report["purged"]:
-        print("\nIt is not fetched, found or shown any more, and still on disk. To delete it: the same command with --purge")
+        print("\nThe pages are no longer fetched, found or shown. They are still on disk: add --purge to delete them")
     elif not report["pending"]:
-        print("\nThe last byte of it is gone from this workspace (copies and exports are yours to delete)")
+        print("\nDeleted from this workspace. Copies and exports are not affected")
     else:
-        print("\nNot everything is gone yet: call again when the reason is over")
+        print("\nNot everything could be deleted yet: run the command again later")

@@ -8,18 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, number_of, print_json, table, workspace_root
 from lycosa.core.units import format_duration
 
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="The URL.")],
+    url: Annotated[str, typer.Argument(help="URL to explain.")],
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Tell what is known of a URL and why it was or was not fetched."""
+    """Show the state of a URL and why it was or was not fetched."""
     from lycosa.app.explain import explain_url
 
     root = workspace_root(context, workspace)
@@ -53,13 +53,13 @@ def _collection(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     if entry["state"]:
         rows.append(("  depth", f"{entry['depth']} (limit: {entry.get('depth_limit', 'unknown')})"))
         if "due_by" in entry:
-            rows.append(("  due", f"{entry['due_at'] or 'not by itself'}: {entry['due_by']}"))
+            rows.append(("  due", f"{entry['due_at'] or 'not automatically'}: {entry['due_by']}"))
         if entry["referrer"]:
             rows.append(("  found on", entry["referrer"]))
         if entry["redirect_from"]:
             rows.append(("  redirected from", f"{entry['redirect_from']} ({entry['redirects']} hops)"))
         if entry["checks"]:
-            rows.append(("  looked at again", f"{entry['checks']:,} times; {entry['changes']:,} times it had changed"))
+            rows.append(("  rechecks", f"{entry['checks']:,} times; {entry['changes']:,} times changed"))
     if "scope_says" in entry:
         rows.append(("  scope", entry["scope_says"]))
     if "settings" in entry:
@@ -74,28 +74,28 @@ def _settings(settings: Mapping[str, Any]) -> str:
     if settings["schedule"]:
         parts.append(f"only {settings['schedule']} UTC")
     if settings["max_pages"] is not None:
-        parts.append(f"{settings['pages']:,} of {settings['max_pages']:,} pages")
+        parts.append(f"{settings['pages']:,} of {number_of(settings['max_pages'], 'page')}")
     if settings["max_pages_per_host"] is not None:
-        parts.append(f"{settings['host_pages']:,} of {settings['max_pages_per_host']:,} pages of the host")
+        parts.append(f"{settings['host_pages']:,} of {number_of(settings['max_pages_per_host'], 'page')} of the host")
         if settings["max_prefix_share"] < 1:
             parts.append(f"at most {settings['max_prefix_share']:.0%} of them in one folder")
     if settings["max_pages_per_domain"] is not None:
-        parts.append(f"{settings['domain_pages']:,} of {settings['max_pages_per_domain']:,} pages of the domain")
+        parts.append(f"{settings['domain_pages']:,} of {number_of(settings['max_pages_per_domain'], 'page')} of the domain")
     return ", ".join(parts)
 
 
 def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How long the host is left alone, and what was taken for a trap there."""
     pause = format_duration(clock["delay"] or 0)
-    said = f"pause {pause}" + (f" ({clock['decided_by']})" if clock["decided_by"] else "") + f", last asked {_at(clock['last_visit_at'])}"
+    said = f"pause {pause}" + (f" ({clock['decided_by']})" if clock["decided_by"] else "") + f", last request {_at(clock['last_visit_at'])}"
     rows = [(f"host {host}", said + (f", {clock['fails']} failures in a row" if clock["fails"] else ""))]
     if clock["not_before"] and clock["not_before"] > datetime.now(UTC):
         rows.append(("  not before", _at(clock["not_before"])))
     if clock["rules"]:
         rows.append(("  rules", ", ".join(f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])))
     if clock["domain_not_before"]:
-        rows.append((f"  domain {clock['registrable_domain']}", f"rests until {_at(clock['domain_not_before'])}"))
-    rows.append(("  holds", f"{clock['pages']:,} pages; {clock['visited']:,} URLs visited, {clock['known']:,} waiting"))
+        rows.append((f"  domain {clock['registrable_domain']}", f"paused until {_at(clock['domain_not_before'])}"))
+    rows.append(("  holds", f"{number_of(clock['pages'], 'page')}; {clock['visited']:,} URLs visited, {clock['known']:,} waiting"))
     for trap in clock["traps"]:
         part = f" at {trap['part']}" if trap["part"] else ""
         what = "pages before it was stopped" if trap["part"] else "URLs not fetched"
@@ -112,7 +112,7 @@ def _visits(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(
             (
                 f"fetched {_at(visit['fetched_at'])}",
-                f"{answer}, {visit['duration_ms']} ms, {visit['content_type'] or 'no type'}, {visit['content_length']:,} bytes, "
+                f"{answer}, {visit['duration_ms']} ms, {visit['content_type'] or 'no type'}, {number_of(visit['content_length'], 'byte')}, "
                 f"attempt {visit['attempt']}, {visit['warc_file']} at {visit['warc_offset']}"
                 + (f", to {visit['redirect_to']}" if visit["redirect_to"] else ""),
             )
@@ -122,12 +122,12 @@ def _visits(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("page", f"{page['title'] or '(no title)'} [{page['language'] or '?'} {page['language_score']:.2f}, {page['charset']}]")
         )
         if not page["may_index"]:
-            rows.append(("", "the page says noindex: it is not in the index"))
+            rows.append(("", "noindex: the page is not in the index"))
         if page["faults"]:
             rows.append(("  faults", ", ".join(page["faults"])))
     rows.extend(("same text as", url) for url in facts["same_text"])
     referrers = facts["referrers"]
-    rows.append(("linked from", f"{referrers['total']:,} links"))
+    rows.append(("linked from", f"{number_of(referrers['total'], 'link')}"))
     rows.extend((f"  since {_at(link['found_at'])}", f"{link['source']}  {link['kind']} {link['anchor']!r}") for link in referrers["first"])
     return rows
 

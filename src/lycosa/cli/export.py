@@ -20,6 +20,7 @@ from lycosa.cli.common import (
     WorkspaceOption,
     load_config,
     note,
+    number_of,
     open_engine,
     print_json,
     workspace_root,
@@ -34,20 +35,20 @@ if TYPE_CHECKING:
     from lycosa.export.bulk_actions import Selection
 
 app = typer.Typer(
-    help="Hand the collection on: a library by language and day, WARC files, documents for a search cluster.",
+    help="Export pages: XML, JSON Lines, Parquet, WARC, WACZ, offline mirror.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 export_archive.register(app)
 
-TargetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Where the library lies, or is to lie: FOLDER/KIND/LANG/DATE/.")]
-LanguageOption = Annotated[str, typer.Option("--lang", metavar="XX", help="Only the library of this language.")]
+TargetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Target directory; files are written to DIR/KIND/LANG/DATE/.")]
+LanguageOption = Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")]
 CollectionOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")]
-SinceOption = Annotated[str, typer.Option("--since", metavar="DATE", help="Only this day, as in 2026-11-21, and later ones (UTC).")]
-UntilOption = Annotated[str, typer.Option("--until", metavar="DATE", help="Only this day and earlier ones.")]
-FullOption = Annotated[bool, typer.Option("--full", help="Every page on each day it was fetched, not only when it changed.")]
-SizeOption = Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is begun.")]
-AgainOption = Annotated[bool, typer.Option("--again", help="Write days anew that stand already.")]
+SinceOption = Annotated[str, typer.Option("--since", metavar="DATE", help="First day to export, for example 2026-11-21 (UTC).")]
+UntilOption = Annotated[str, typer.Option("--until", metavar="DATE", help="Last day to export.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Export a page on each day it was fetched, not only when it changed.")]
+SizeOption = Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")]
+AgainOption = Annotated[bool, typer.Option("--again", help="Rewrite existing days.")]
 
 
 def _library_command(kind: str, size: str, about: str) -> None:
@@ -79,11 +80,11 @@ def _library_command(kind: str, size: str, about: str) -> None:
 _library_command(
     "xml",
     "64MB",
-    "Bring an XML library up to date: pages by language and day, valid against its schema. A page stands on the days it changed.",
+    "Export pages as an XML library by language and day. Files are valid against the included schema.",
 )
-_library_command("jsonl", "64MB", "The same library as JSON, one page a line.")
-_library_command("parquet", "256MB", "The same library as tables. The size is that of the rows as JSON; files are about a third of it.")
-_library_command("text", "64MB", "The same library as plain text: all visible text, as WARC conversion records (WET).")
+_library_command("jsonl", "64MB", "Export pages as JSON Lines by language and day.")
+_library_command("parquet", "256MB", "Export pages as Parquet files by language and day. --max-size limits the rows as JSON.")
+_library_command("text", "64MB", "Export visible text as WARC conversion records (WET).")
 
 
 def _library(
@@ -132,9 +133,10 @@ def _library(
         for path in report.written:
             print(path)
     print(
-        f"{report.documents:,} documents in {report.files:,} files of {report.days:,} days in {report.languages} languages, "
-        f"{format_size(report.bytes)}; {len(report.written):,} files are new"
-        + (f", {report.unread:,} older versions are not in the archive any more" if report.unread else "")
+        f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')} of {number_of(report.days, 'day')} "
+        f"in {number_of(report.languages, 'language')}, "
+        f"{format_size(report.bytes)}; {number_of(len(report.written), 'file')} are new"
+        + (f", {report.unread:,} older versions are no longer in the archive" if report.unread else "")
     )
 
 
@@ -158,17 +160,19 @@ def _write_beside(path: str, content: bytes) -> None:
 @app.command()
 def warc(
     context: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="FOLDER", help="Where the files go.")],
+    target: Annotated[str, typer.Argument(metavar="FOLDER", help="Target directory.")],
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
     host: Annotated[str, typer.Option("--host", help="Only this host.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only what was fetched since, as in 2026-11-21.")] = "",
-    max_size: Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is begun.")] = "1GB",
+    since: Annotated[
+        str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
+    ] = "",
+    max_size: Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")] = "1GB",
     responses_only: Annotated[bool, typer.Option("--responses-only", help="Leave out request and metadata records.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Copy the committed captures into standard WARC files with a CDXJ index."""
+    """Export captures as WARC files with a CDXJ index."""
     from lycosa.export.warc import Selection, export_warc
     from lycosa.store.workspace import Workspace
 
@@ -190,28 +194,33 @@ def warc(
     for path in report.files:
         print(path)
     print(
-        f"{report.captures:,} captures in {len(report.files)} files, {format_size(report.bytes)}"
-        + (f"; {report.kept} files were there already" if report.kept else "")
+        f"{number_of(report.captures, 'capture')} in {len(report.files)} files, {format_size(report.bytes)}"
+        + (f"; {report.kept} files already existed" if report.kept else "")
     )
 
 
 @app.command()
 def bulk(
     context: typer.Context,
-    to: Annotated[str, typer.Option("--to", metavar="KIND", help="opensearch, quickwit, or jsonl (lines in a file).")],
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="The search cluster's address, as http://HOST:PORT.")] = "",
-    index: Annotated[str, typer.Option("--index", metavar="NAME", help="The index there.")] = "lycosa",
+    to: Annotated[str, typer.Option("--to", metavar="KIND", help="Target: opensearch, quickwit or jsonl.")],
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="Address of the search cluster, http://HOST:PORT.")] = "",
+    index: Annotated[str, typer.Option("--index", metavar="NAME", help="Name of the target index.")] = "lycosa",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only what was fetched since, as in 2026-11-21.")] = "",
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="With jsonl: the file; `-` is standard output.")] = "-",
-    batch: Annotated[str, typer.Option("--batch", metavar="SIZE", help="Most bytes of one request.")] = "5MiB",
-    again: Annotated[bool, typer.Option("--again", help="Send everything, as if nothing had been sent before.")] = False,
+    since: Annotated[
+        str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
+    ] = "",
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="File for jsonl; - for standard output.")] = "-",
+    batch: Annotated[str, typer.Option("--batch", metavar="SIZE", help="Maximum size of one request.")] = "5MiB",
+    again: Annotated[bool, typer.Option("--again", help="Send all pages again.")] = False,
     workspace: WorkspaceOption = "",
     quiet: QuietOption = False,
     json_output: JsonOption = False,
 ) -> None:
-    """Bring a search cluster up to what the workspace holds; a second call sends what changed since. Credentials: LYCOSA_BULK_AUTH."""
+    """Load pages into OpenSearch, Quickwit or a JSON Lines file.
+
+    Later calls send only changes. Credentials are read from LYCOSA_BULK_AUTH.
+    """
     from dataclasses import asdict
 
     from lycosa.export.bulk import Destination, export_bulk
@@ -226,12 +235,12 @@ def bulk(
         _jsonl(workspace_root(context, workspace), chosen, out, quiet=quiet or json_output)
         return
     if to not in kinds:
-        raise UsageError(f"--to {to!r} is unknown: opensearch, quickwit or jsonl")
+        raise UsageError(f"--to {to!r} is unknown: choose opensearch, quickwit or jsonl")
     if not url:
-        raise UsageError(f"--to {to} needs --url, the address of the search cluster")
+        raise UsageError(f"--to {to} requires --url, the address of the search cluster")
     batch_bytes = parse_size(batch)
     if not 2**16 <= batch_bytes <= 2**28:
-        raise UsageError("--batch must lie between 64KiB and 256MiB")
+        raise UsageError("--batch must be between 64KiB and 256MiB")
     patience = Patience()
     waiting = Waiting(patience, (lambda line: None) if quiet else note)
     client = BulkClient(url, waiting, patience.timeout_s)
@@ -242,16 +251,17 @@ def bulk(
     if json_output:
         print_json(asdict(report))
     else:
-        deleted = f", {report.deletions:,} deletions" if report.deletions else ""
+        deleted = f", {number_of(report.deletions, 'deletion')}" if report.deletions else ""
         excluded = f", {report.exclusions} exclusions" if report.exclusions else ""
         print(
-            f"{report.documents:,} documents{deleted}{excluded} in {report.requests:,} requests, {format_size(report.bytes)}; "
+            f"{number_of(report.documents, 'document')}{deleted}{excluded} in {number_of(report.requests, 'request')}, "
+            f"{format_size(report.bytes)}; "
             f"{index} is up to log entry {report.log_entry} (was {report.from_entry})"
         )
     if report.failed:
         for failure in [] if json_output else report.failures:
             note(f"{failure['url']}: {failure['reason']}")
-        raise WorkError(f"{report.failed:,} documents were refused for good; the others are there")
+        raise WorkError(f"{number_of(report.failed, 'document')} were rejected permanently; the others are loaded")
 
 
 def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:
@@ -277,4 +287,4 @@ def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(aside)
     if not quiet:
-        note(f"{written:,} pages")
+        note(f"{number_of(written, 'page')}")

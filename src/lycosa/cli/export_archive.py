@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace_root
+from lycosa.cli.common import JsonOption, WorkspaceOption, number_of, print_json, workspace_root
 from lycosa.cli.reparse import date_ms
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_size
@@ -20,43 +20,48 @@ def register(app: typer.Typer) -> None:
 
 def wacz(
     context: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="FILE", help="The file to write, NAME.wacz.")],
+    target: Annotated[str, typer.Argument(metavar="FILE", help="File to write, NAME.wacz.")],
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
     host: Annotated[str, typer.Option("--host", help="Only this host.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only what was fetched since, as in 2026-11-21.")] = "",
-    title: Annotated[str, typer.Option("--title", help="What a player shows as its name.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
+    ] = "",
+    title: Annotated[str, typer.Option("--title", help="Title shown by players.")] = "",
     responses_only: Annotated[bool, typer.Option("--responses-only", help="Leave out request and metadata records.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Write the committed captures as one WACZ file, which any web-archive player replays (replayweb.page, pywb)."""
+    """Export captures as one WACZ file for web-archive players."""
     from lycosa.export.wacz import export_wacz
     from lycosa.export.warc import Selection
     from lycosa.store.workspace import Workspace
 
     if not target.endswith(".wacz"):
-        raise UsageError(f"{target}: players know a WACZ by its name, so it must end in .wacz")
+        raise UsageError(f"{target}: the file name must end in .wacz")
     chosen = Selection(language, collection, host, date_ms(since) or 0)
     report = export_wacz(Workspace.open(workspace_root(context, workspace)), target, chosen, title=title, responses_only=responses_only)
     if json_output:
         path = str(report.path) if report.path else None
         print_json({"path": path, "captures": report.captures, "pages": report.pages, "bytes": report.bytes})
     elif report.path is None:
-        print("nothing to export: no capture is chosen")
+        print("nothing to export: no capture matches")
     else:
-        print(f"{report.path}: {report.captures:,} captures, {report.pages:,} pages, {format_size(report.bytes)}")
+        print(f"{report.path}: {number_of(report.captures, 'capture')}, {number_of(report.pages, 'page')}, {format_size(report.bytes)}")
 
 
 def mirror(
     context: typer.Context,
-    host: Annotated[str, typer.Argument(metavar="HOST", help="Whose pages.")],
-    target: Annotated[str, typer.Argument(metavar="DIR", help="Where the copy goes: DIR/HOST/index.html.")],
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection that holds it, if several do.")] = "",
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Host to export.")],
+    target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory; the start page is DIR/HOST/index.html.")],
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection, if several contain the host.")] = "",
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Write a copy of a site that works offline from disk; crawl with `requisites = true` for its images, styles, scripts and fonts."""
+    """Export a site as an offline mirror.
+
+    Crawl with `requisites = true` to include images, style sheets, scripts and fonts.
+    """
     from lycosa.export.mirror import export_mirror
     from lycosa.store.workspace import Workspace
 
@@ -73,7 +78,7 @@ def mirror(
             }
         )
         return
-    print(f"{report.files:,} files, {report.pages:,} of them pages, {format_size(report.bytes)}")
+    print(f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, {format_size(report.bytes)}")
     if report.unreadable:
-        print(f"{len(report.unreadable):,} could not be decoded and are left out, the first: {report.unreadable[0]}")
+        print(f"{len(report.unreadable):,} could not be decoded and are omitted, the first: {report.unreadable[0]}")
     print(f"open {report.start}")

@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, load_config, note, print_json
+from lycosa.cli.common import JsonOption, SetOption, load_config, note, number_of, print_json
 
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="The URL; it may be on a private address.")],
-    body: Annotated[bool, typer.Option("--body", help="Print the decoded body of the last answer instead of the heads.")] = False,
+    url: Annotated[str, typer.Argument(help="URL to fetch; private addresses are allowed.")],
+    body: Annotated[bool, typer.Option("--body", help="Print the decoded body of the last response instead of the headers.")] = False,
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Fetch a URL as the robot does (robots, guard, redirects hop by hop) and show what went over the wire."""
+    """Fetch one URL as a crawl does and show requests and responses.
+
+    Obeys robots.txt and the address guard, follows redirects, stores nothing.
+    """
     from lycosa.app.oneoff import OneOff
     from lycosa.fetch.decode import decode_body
 
@@ -57,7 +60,11 @@ def command(
                 continue
             print(hop.exchange.request_head.decode("latin-1").replace("\r\n", "\n"), end="")
             print(hop.exchange.response_head.decode("latin-1").replace("\r\n", "\n"), end="")
-            outcome = f"{hop.exchange.error} ({hop.exchange.error_text})" if hop.exchange.error else f"{len(hop.exchange.body):,} bytes"
-            note(f"{outcome} from {hop.exchange.ip or 'nowhere'} by {hop.exchange.protocol or '?'} in {hop.exchange.duration_ms} ms\n")
+            outcome = (
+                f"{hop.exchange.error} ({hop.exchange.error_text})"
+                if hop.exchange.error
+                else f"{number_of(len(hop.exchange.body), 'byte')}"
+            )
+            note(f"{outcome} from {hop.exchange.ip or 'no address'} by {hop.exchange.protocol or '?'} in {hop.exchange.duration_ms} ms\n")
     if failed:
         raise typer.Exit(1)

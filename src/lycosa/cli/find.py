@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, workspace_root
 from lycosa.cli.watch import IgnoreOption, match_document, print_match
 from lycosa.core.errors import UsageError
 from lycosa.core.units import parse_duration_ms
@@ -24,32 +24,34 @@ _LEFT_EVERY = 3  # polls
 
 def command(
     context: typer.Context,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What to look for, as it stands in the page.")],
-    site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only there: a host, or what lies below a URL.")] = "",
-    crawl: Annotated[bool, typer.Option("--crawl", help="Fetch the site first, as far as stored copies are missing or too old.")] = False,
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Text to find, as it appears in the page.")],
+    site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only pages of this host or below this URL.")] = "",
+    crawl: Annotated[bool, typer.Option("--crawl", help="First fetch pages whose stored copy is missing or too old.")] = False,
     ignore: IgnoreOption = None,
-    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="With --crawl: how old a stored copy may be.")] = "1d",
-    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="With --crawl: least pause between two fetches.")] = "",
-    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="With --crawl: fetch at most this many.")] = None,
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only in this one; with --crawl, fetch into it.")] = "",
+    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="With --crawl: maximum age of a stored copy.")] = "1d",
+    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="With --crawl: minimum delay between two requests to a host.")] = "",
+    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="With --crawl: maximum number of pages to fetch.")] = None,
+    collection: Annotated[
+        str, typer.Option("--collection", metavar="NAME", help="Only this collection; with --crawl, store pages in it.")
+    ] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Find where a text stands, in stored pages or in a site that is crawled for it."""
+    """Find a text in stored pages, or in a site crawled for it."""
     from lycosa.app.finding import find_stored
 
     root = workspace_root(context, workspace)
     out = _Output(json_output)
     if not crawl:
         if delay or max_pages is not None:
-            raise UsageError("--delay and --max-pages are for --crawl: without it nothing is fetched")
+            raise UsageError("--delay and --max-pages require --crawl")
         scan = find_stored(root, texts, ignore or (), site=site, collection=collection)
         out.show(scan.run())
-        out.end(f"in {scan.pages:,} pages", pages=scan.pages)
+        out.end(f"in {number_of(scan.pages, 'page')}", pages=scan.pages)
         return
     if not site:
-        raise UsageError("--crawl needs --site: say which site to fetch")
+        raise UsageError("--crawl requires --site")
     from lycosa.app.finding import order_in_site
     from lycosa.monitor.find_site import Site
 
@@ -82,7 +84,7 @@ class _Output:
     def end(self, where: str, **facts: object) -> None:
         if self._json:
             print_json({**facts, "matches": self._documents})
-        note(f"{self._count:,} match{'es' if self._count != 1 else ''} on {len(self._pages):,} pages, {where}")
+        note(f"{self._count:,} match{'es' if self._count != 1 else ''} on {number_of(len(self._pages), 'page')}, {where}")
 
 
 def _crawl(root: str, ordered: Ordered, out: _Output, config: Any, site: Site, delay: str, max_pages: int | None) -> None:
@@ -108,15 +110,15 @@ def _crawl(root: str, ordered: Ordered, out: _Output, config: Any, site: Site, d
     progress = crawl(order, observer=look, started=_stop_on_signals)
     out.show(results.fresh())
     left = results.left()
-    rest = f"; {left:,} pages are left: the next `lycosa crawl` goes on" if left else ""
-    out.end(f"{progress.pages:,} fetched{rest}; kept as {ordered.order.id}", id=ordered.order.id, fetched=progress.pages, left=left)
+    rest = f"; {number_of(left, 'page')} are left: the next `lycosa crawl` continues" if left else ""
+    out.end(f"{progress.pages:,} fetched{rest}; stored as {ordered.order.id}", id=ordered.order.id, fetched=progress.pages, left=left)
 
 
 def _follow(root: str, ordered: Ordered, out: _Output) -> None:
     """A daemon works there: it has the order; show what it finds until it is through."""
     from lycosa.app.finding import Results
 
-    note(f"the crawl that runs here has the order {ordered.order.id}; Ctrl-C ends the watching, not the order")
+    note(f"the running crawl processes the order {ordered.order.id}; Ctrl-C ends this command, not the order")
     results = Results(root, ordered)
     left: int | None = None
     try:
@@ -128,5 +130,5 @@ def _follow(root: str, ordered: Ordered, out: _Output) -> None:
                 left = results.left()
             out.show(results.fresh())
     except KeyboardInterrupt:
-        note(f"it goes on: `lycosa watch matches {ordered.order.id}`")
-    out.end(f"kept as {ordered.order.id}", id=ordered.order.id, left=left)
+        note(f"it continues: `lycosa watch matches {ordered.order.id}`")
+    out.end(f"stored as {ordered.order.id}", id=ordered.order.id, left=left)

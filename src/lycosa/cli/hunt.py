@@ -18,6 +18,7 @@ from lycosa.cli.common import (
     counts,
     load_config,
     note,
+    number_of,
     print_json,
     typed_url,
     workspace_root,
@@ -32,41 +33,44 @@ if TYPE_CHECKING:
     from lycosa.crawl.worker import Worker
 
 _ENDS = {
-    "enough": "There is enough",
-    "max_time": "The time is over",
+    "enough": "Found enough relevant pages",
+    "max_time": "Time limit reached",
     "max_pages": "Stopped at --pages",
-    "finished": "Nothing is left to follow",
-    "stopped": "Stopped on request; what was found is kept",
+    "finished": "No links left to follow",
+    "stopped": "Stopped on request. Results are kept",
 }
 
 
 def command(
     context: typer.Context,
-    question: Annotated[list[str], typer.Argument(help="What to look for: words, or a question; the query language of `search`.")],
-    seeds: Annotated[list[str] | None, typer.Option("--seed", metavar="URL", help="A page to start from; repeatable.")] = None,
-    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Stop after this time, as in 2m; 0: no limit.")] = "30s",
+    question: Annotated[list[str], typer.Argument(help="Question or words, in the query language of `search`.")],
+    seeds: Annotated[list[str] | None, typer.Option("--seed", metavar="URL", help="Page to start from; repeatable.")] = None,
+    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Stop after this time, for example 2m; 0: no limit.")] = "30s",
     pages: Annotated[int | None, typer.Option("--pages", min=1, help="Stop after this many pages.")] = None,
     enough: Annotated[int | None, typer.Option("--enough", min=1, help="Stop after this many relevant pages.")] = None,
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="best|fish|shark", help="How links are chosen: `best` learns as it goes.")
+        str, typer.Option("--strategy", metavar="best|fish|shark", help="How to select links; `best` learns during the hunt.")
     ] = "best",
     with_index: Annotated[
-        bool | None, typer.Option("--index/--no-index", help="Start from what the index has (default: where no --seed is named).")
+        bool | None, typer.Option("--index/--no-index", help="Start from matching pages of the index (default: if there is no --seed).")
     ] = None,
-    agents: Annotated[int, typer.Option("--agents", min=1, max=200, help="Fetches at once.")] = 15,
-    width: Annotated[int, typer.Option("--width", min=1, help="fish, shark: links taken of a page, on average.")] = 10,
-    depth: Annotated[int, typer.Option("--depth", min=0, help="fish, shark: steps allowed without a relevant page.")] = 3,
-    scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links may be followed.")] = "any",
-    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Least pause between two fetches from a host.")] = "",
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection to put the pages into.")] = "default",
-    count: Annotated[int, typer.Option("-n", "--count", min=0, max=100, help="Results in the list at the end.")] = 10,
+    agents: Annotated[int, typer.Option("--agents", min=1, max=200, help="Number of concurrent requests.")] = 15,
+    width: Annotated[int, typer.Option("--width", min=1, help="fish, shark: mean number of links followed per page.")] = 10,
+    depth: Annotated[int, typer.Option("--depth", min=0, help="fish, shark: maximum number of steps without a relevant page.")] = 3,
+    scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links to follow.")] = "any",
+    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Minimum delay between two requests to a host.")] = "",
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection to store the pages in.")] = "default",
+    count: Annotated[int, typer.Option("-n", "--count", min=0, max=100, help="Number of results in the final list.")] = 10,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
-    json_lines: Annotated[bool, typer.Option("--jsonl", help="Print each event as it comes, one JSON object a line.")] = False,
+    json_lines: Annotated[bool, typer.Option("--jsonl", help="Print each event immediately, one JSON object per line.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Go out for a question: follow what looks relevant, show what is found at once, keep and index every page."""
+    """Focused crawl: follow the most relevant links and stream results.
+
+    Every fetched page is archived and indexed.
+    """
     from lycosa.app.hunting import HuntRequest
     from lycosa.search.hunt import STRATEGIES
 
@@ -113,7 +117,7 @@ def _run(root: str, config: Config, request: HuntRequest, printer: _Printer) -> 
 def _ask_daemon(orders: Orders, request: HuntRequest, printer: _Printer) -> None:
     from lycosa.app.hunt_desk import events
 
-    note("a daemon works this workspace: it pauses its crawl and hunts")
+    note("a daemon is running in this workspace: it pauses its crawl and runs the hunt")
     order = orders.submit(request)
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -127,7 +131,7 @@ def _ask_daemon(orders: Orders, request: HuntRequest, printer: _Printer) -> None
         printer.tell(event)
 
 
-_STOPPING = "stopping: what was found is kept (Ctrl-C again ends at once; nothing archived is lost)"
+_STOPPING = "stopping: results are kept (press Ctrl-C again to exit immediately; archived pages are not lost)"
 
 
 def _stop_on_signals(worker: Worker) -> None:
@@ -185,7 +189,7 @@ class _Printer:
             self._clear()
             _print_found(event, f"{self.found:>3}. {event['score']:.2f} ", f"page {event['number']}, {event['seconds']:.1f} s")
         elif kind == "progress" and self._shown:
-            line = f"{event['pages']:,} pages, {self.found:,} relevant, {format_size(event['bytes'])}, {event['seconds']:.0f} s"
+            line = f"{number_of(event['pages'], 'page')}, {self.found:,} relevant, {format_size(event['bytes'])}, {event['seconds']:.0f} s"
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
     def _clear(self) -> None:
@@ -197,13 +201,13 @@ class _Printer:
         ended = self._ended
         results = ended["results"][: self._count]
         if len(results) > 1:
-            print("Best first, now that all are known:")
+            print("Final ranking:")
             for number, each in enumerate(results, 1):
                 print(f"{number:>3}. {each['score']:.2f}  {_plain(each['title'])}\n          {each['url']}")
             print()
         print(
-            f"{_ENDS.get(ended['ended'], ended['ended'])}: {ended['relevant']:,} relevant of {ended['pages']:,} pages "
-            f"in {format_duration(ended['seconds'] * 1000)}; {ended['listed']:,} links not followed"
+            f"{_ENDS.get(ended['ended'], ended['ended'])}: {ended['relevant']:,} relevant of {number_of(ended['pages'], 'page')} "
+            f"in {format_duration(ended['seconds'] * 1000)}; {number_of(ended['listed'], 'link')} not followed"
         )
         if ended["failed"]:
             print(f"  no page: {counts(ended['failed'])}")
@@ -217,10 +221,10 @@ def _from(event: dict[str, Any]) -> str:
     if event["named"]:
         parts.append(f"{event['named']:,} named {'page' if event['named'] == 1 else 'pages'}")
     if event["hits"]:
-        parts.append(f"{event['hits']:,} pages of the index that answer")
+        parts.append(f"{event['hits']:,} matching pages of the index")
     if event["well_linked"]:
-        parts.append(f"{event['well_linked']:,} well-linked pages, for none in the index answers")
-    return f"starts from {' and '.join(parts) or 'nothing'}: {event['listed']:,} links"
+        parts.append(f"{event['well_linked']:,} well-linked pages (no page of the index matches)")
+    return f"starts from {' and '.join(parts) or 'nothing'}: {number_of(event['listed'], 'link')}"
 
 
 def _print_found(event: dict[str, Any], lead: str, when: str) -> None:

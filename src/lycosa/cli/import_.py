@@ -14,6 +14,7 @@ from lycosa.cli.common import (
     counts,
     load_config,
     note,
+    number_of,
     print_json,
     table,
     workspace_root,
@@ -23,17 +24,22 @@ from lycosa.core.errors import WorkError
 
 def command(
     context: typer.Context,
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="WARC, WACZ or ARC files, folders of them, or folders of pages.")],
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="The collection that takes them.")] = "default",
-    base: Annotated[str, typer.Option("--base", metavar="URL", help="With a folder of pages: the URL of the folder.")] = "",
-    in_scope: Annotated[bool, typer.Option("--in-scope", help="Only pages that the collection's scope would follow a link to.")] = False,
-    no_index: Annotated[bool, typer.Option("--no-index", help="Do not bring the search index up to date.")] = False,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE…", help="WARC, WACZ or ARC files, or directories with such files or with pages.")
+    ],
+    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Target collection.")] = "default",
+    base: Annotated[str, typer.Option("--base", metavar="URL", help="URL of a directory of pages.")] = "",
+    in_scope: Annotated[bool, typer.Option("--in-scope", help="Import only pages within the scope of the collection.")] = False,
+    no_index: Annotated[bool, typer.Option("--no-index", help="Do not update the search index.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Take archives into a collection: archived, parsed and indexed as if they had been crawled. What is there already is passed over."""
+    """Import archives into a collection.
+
+    Captures are archived, parsed and indexed like crawled pages. Existing captures are skipped.
+    """
     from dataclasses import asdict
 
     from lycosa.app.importing import import_files
@@ -51,7 +57,7 @@ def command(
         nonlocal shown
         if report.captures - shown >= 10_000:
             shown = report.captures
-            note(f"{report.captures:,} captures read, {report.imported:,} imported, {report.pages:,} pages")
+            note(f"{number_of(report.captures, 'capture')} read, {report.imported:,} imported, {number_of(report.pages, 'page')}")
 
     report = import_files(
         root, config, collection, files, collection=configured, base=base, in_scope=in_scope, index=not no_index,
@@ -61,16 +67,18 @@ def command(
         print_json({"workspace": root, "collection": collection, **asdict(report)})
     elif not quiet:
         rows = [
-            ("captures", f"{report.captures:,} in {report.files:,} files"),
-            ("imported", f"{report.imported:,}, {report.pages:,} pages"),
+            ("captures", f"{report.captures:,} in {number_of(report.files, 'file')}"),
+            ("imported", f"{report.imported:,}, {number_of(report.pages, 'page')}"),
         ]
         if report.already_there:
-            rows.append(("there already", f"{report.already_there:,}"))
+            rows.append(("already stored", f"{report.already_there:,}"))
         if report.left_out:
-            rows.append(("left out", counts(report.left_out)))
+            rows.append(("skipped", counts(report.left_out)))
         if report.others:
             rows.append(("other records", counts(report.others)))
         print(table(rows))
     if report.damaged:
         messages = "\n".join(report.damaged.values())
-        raise WorkError(f"{messages}\nwhat was read before the damage is imported; mend the file and call again: nothing comes twice")
+        raise WorkError(
+            f"{messages}\ncaptures before the damage are imported; repair the file and run the command again (nothing is imported twice)"
+        )

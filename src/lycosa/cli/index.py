@@ -13,6 +13,7 @@ from lycosa.cli.common import (
     SetOption,
     WorkspaceOption,
     load_config,
+    number_of,
     open_engine,
     print_json,
     require_workspace,
@@ -22,14 +23,14 @@ from lycosa.cli.common import (
 
 def command(
     context: typer.Context,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build it anew from the tables.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from the tables.")] = False,
     engine: EngineOption = "",
     address: AddressOption = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Index what is committed and not indexed yet."""
+    """Update the search index."""
     from dataclasses import asdict
 
     from lycosa.app.batch import index_on
@@ -47,4 +48,4 @@ def command(
     if json_output:
         print_json(asdict(report))
         return
-    print(f"generation {report.generation}: {report.documents:,} documents, up to log entry {report.log_entry}")
+    print(f"generation {report.generation}: {number_of(report.documents, 'document')}, up to log entry {report.log_entry}")

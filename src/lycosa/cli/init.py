@@ -15,28 +15,30 @@ def command(
     workspace: WorkspaceOption = "",
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", min=1, metavar="N", help="Shares of the hosts, at most one worker each; for good (default 64)."),
+        typer.Option(
+            "--partitions", min=1, metavar="N", help="Number of partitions, the maximum number of workers; cannot be changed (default 64)."
+        ),
     ] = None,
     template: Annotated[
-        str, typer.Option("--template", metavar="NAME", help="news27: media and government sites in 27 languages, a collection for each.")
+        str, typer.Option("--template", metavar="NAME", help="news27: media and government sites in 27 languages, one collection each.")
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace a lycosa.toml (and seed files) that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing lycosa.toml and seed files.")] = False,
 ) -> None:
-    """Make a workspace with a commented configuration in which every setting stands at its default."""
+    """Create a workspace with a commented configuration file."""
     from lycosa.app.news_template import SEEDS, news_template
     from lycosa.app.template import configuration_template
     from lycosa.store.workspace import CONFIGURATION, DEFAULT_PARTITIONS, Workspace
 
     if template not in ("", "news27"):
-        raise UsageError(f"--template {template!r}: the one that there is, is news27")
+        raise UsageError(f"--template {template!r}: unknown template; choose news27")
     root = workspace_root(context, workspace)
     opened = Workspace.open_or_create(root, partitions or DEFAULT_PARTITIONS)
     if partitions is not None and opened.partitions != partitions:
-        raise UsageError(f"{root} has {opened.partitions} partitions for good; to have {partitions}, make a new workspace")
+        raise UsageError(f"{root} has {opened.partitions} partitions, which cannot be changed; for {partitions}, create a new workspace")
     storage = opened.storage
     path = f"{root}/{CONFIGURATION}"
     if storage.size(CONFIGURATION) is not None and not force:
-        raise UsageError(f"{path} is there already; edit it, or replace it with --force")
+        raise UsageError(f"{path} already exists; edit it, or replace it with --force")
     if template:
         text, files = news_template(f"{storage.root}/{SEEDS}" if storage.on_disk else None)
         if storage.on_disk:
@@ -45,7 +47,7 @@ def command(
                 if force or storage.size(f"{SEEDS}/{name}") is None:
                     storage.replace(f"{SEEDS}/{name}", content.encode(), sync=True)
         storage.replace(CONFIGURATION, text.encode(), sync=True)
-        print(f"wrote {path} and {len(files)} files of seeds: say there who you are (fetch.contact), then `lycosa -w {root} run`")
+        print(f"wrote {path} and {len(files)} seed files: set fetch.contact there, then run `lycosa -w {root} run`")
         return
     storage.replace(CONFIGURATION, configuration_template().encode(), sync=True)
-    print(f"wrote {path}: edit it, then `lycosa -w {root} crawl URL`")
+    print(f"wrote {path}: edit it, then run `lycosa -w {root} crawl URL`")

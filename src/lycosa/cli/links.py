@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, workspace_root
+from lycosa.cli.common import JsonOption, WorkspaceOption, note, number_of, print_json, workspace_root
 from lycosa.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ _SHOWN = 100
 
 def command(
     context: typer.Context,
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="Links that lead to this URL.")] = "",
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="Links that this page holds.")] = "",
-    broken: Annotated[bool, typer.Option("--broken", help="Only links whose target was fetched and has no good answer.")] = False,
-    site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only links in pages of this site.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="Print all, not the first 100.")] = False,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Links to this URL.")] = "",
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="Links on this page.")] = "",
+    broken: Annotated[bool, typer.Option("--broken", help="Only links whose target was fetched without success.")] = False,
+    site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only links on pages of this site.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Print all links instead of the first 100.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Show stored links: to a URL, from a URL, or the broken ones with the pages that hold them."""
+    """List stored links: to a URL, from a URL, or broken links."""
     from dataclasses import asdict
 
     from lycosa.app.site_report import links_of
 
     if not (to or source or broken):
-        raise UsageError("say which links: --to URL, --from URL or --broken")
+        raise UsageError("choose --to URL, --from URL or --broken")
     found = links_of(workspace_root(context, workspace), to, source, broken=broken, site=site)
     if json_output:
         print_json([asdict(link) for link in found])
@@ -47,7 +47,7 @@ def command(
             if not number or shown[number - 1].target != link.target:
                 print(f"{link.target}  {_outcome(link)}".rstrip())
             print(f"  {link.source}  {link.kind} {link.anchor!r}")
-    note(f"{len(found):,} links" + (f", the first {len(shown)} are shown; --all prints all" if len(shown) < len(found) else ""))
+    note(f"{number_of(len(found), 'link')}" + (f", the first {len(shown)} are shown; --all prints all" if len(shown) < len(found) else ""))
 
 
 def _print(links: list[FoundLink], *, by_source: bool) -> None:

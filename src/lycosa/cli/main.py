@@ -47,6 +47,7 @@ from lycosa.cli import (
     versions,
     watch,
 )
+from lycosa.cli.examples import add_to_group, epilog
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
 
@@ -54,7 +55,7 @@ from lycosa.core.version import VERSION
 def _new_app() -> typer.Typer:
     return typer.Typer(
         name="lycosa",
-        help="A search robot in a box: crawls the sites you name, archives them, and searches them.",
+        help="A web crawler, web archive and multilingual search engine.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -95,13 +96,17 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 _OPTIONS_WITH_A_VALUE = frozenset({"-w", "--workspace", "--set"})  # those of `_main`
 for _name, _function in COMMANDS.items():
-    app.command(_name)(_function)
-app.add_typer(export.app, name="export")
-app.add_typer(collection.app, name="collection")
-app.add_typer(translate.app, name="translate")
-app.add_typer(token.app, name="token")
-app.add_typer(uptime.app, name="uptime")
-app.add_typer(watch.app, name="watch")
+    app.command(_name, epilog=epilog(_name))(_function)
+for _name, _group in {
+    "export": export.app,
+    "collection": collection.app,
+    "translate": translate.app,
+    "token": token.app,
+    "uptime": uptime.app,
+    "watch": watch.app,
+}.items():
+    add_to_group(_group, _name)
+    app.add_typer(_group, name=_name)
 
 
 def _version(asked: bool) -> None:
@@ -113,15 +118,17 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _main(
     context: typer.Context,
-    workspaces: list[str] = typer.Option([], "-w", "--workspace", metavar="DIR", help="The workspace, for commands that follow."),
+    workspaces: list[str] = typer.Option(
+        [], "-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data); repeatable for search and serve."
+    ),
     overrides: list[str] = typer.Option([], "--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."),
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and end."),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit."),
 ) -> None:
     context.obj = (tuple(workspaces), tuple(overrides))
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """The program with the one command that is called, where that can be told: to build all of them takes .05 s."""
+    """Return the program with only the called command where possible: building all of them takes 0.05 s."""
     words = iter(arguments)
     for word in words:
         if word in _OPTIONS_WITH_A_VALUE:
@@ -129,7 +136,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
         elif word in COMMANDS:
             only = _new_app()
             only.callback()(_main)
-            only.command(word)(COMMANDS[word])
+            only.command(word, epilog=epilog(word))(COMMANDS[word])
             return only
         else:
             break  # help, a group of commands, something wrong: all have to be known

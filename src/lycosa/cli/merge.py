@@ -13,6 +13,7 @@ from lycosa.cli.common import (
     SetOption,
     WorkspaceOption,
     load_config,
+    number_of,
     open_engine,
     print_json,
     workspace_root,
@@ -23,14 +24,17 @@ from lycosa.core.units import format_size
 
 def command(
     context: typer.Context,
-    whole: Annotated[bool, typer.Option("--whole", help="Fold everything into one base, however little has gathered.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Compact all files, regardless of their number.")] = False,
     engine: EngineOption = "",
     address: AddressOption = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Fold the files of small commits together, then delete what may go. A running crawl does it by itself."""
+    """Compact small files and delete obsolete ones.
+
+    `lycosa run` does this automatically.
+    """
     from dataclasses import asdict
 
     from lycosa.app.batch import merge_on
@@ -49,13 +53,13 @@ def command(
     else:
         report = merge(opened, how, whole=whole)
     if report.gave_up:
-        raise WorkError(f"nothing was folded: {report.gave_up}; call again later")
+        raise WorkError(f"nothing was compacted: {report.gave_up}; run the command again later")
     swept = sweep(opened, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
     if json_output:
         print_json({"merged": asdict(report), "swept": asdict(swept)})
         return
     print(
-        f"{report.files_before:,} files became {report.files_after:,}; {report.rows_dropped:,} outdated rows dropped, "
+        f"{number_of(report.files_before, 'file')} became {report.files_after:,}; {report.rows_dropped:,} outdated rows dropped, "
         f"{format_size(report.bytes_read)} read, {format_size(report.bytes_written)} written"
     )
     print(f"deleted: {swept.files:,} replaced files, {swept.entries:,} log entries, {format_size(swept.bytes)}")

@@ -6,19 +6,22 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, load_config, print_json, read_input, table
+from lycosa.cli.common import JsonOption, SetOption, load_config, number_of, print_json, read_input, table
 from lycosa.core.errors import WorkError
 
 
 def command(
     context: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="FILE|URL", help="A file, - for standard input, or a URL.")],
-    url: Annotated[str, typer.Option("--url", help="Where a file came from: links are resolved against it.")] = "http://localhost/",
-    content_type: Annotated[str, typer.Option("--content-type", help="The Content-Type that a file came with.")] = "",
+    source: Annotated[str, typer.Argument(metavar="FILE|URL", help="File, URL, or - for standard input.")],
+    url: Annotated[str, typer.Option("--url", help="Base URL of a file, to resolve its links.")] = "http://localhost/",
+    content_type: Annotated[str, typer.Option("--content-type", help="Content-Type of a file.")] = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Parse a page and show its title, language, main text and links."""
+    """Parse a page and show title, language, main text and links.
+
+    Stores nothing.
+    """
     from dataclasses import asdict
 
     from lycosa.app.oneoff import OneOff, file_exchange, read_page
@@ -52,7 +55,7 @@ def command(
                 ("canonical", page.canonical or ""),
                 ("robots", ("index" if page.may_index else "noindex") + ", " + ("follow" if page.may_follow else "nofollow")),
                 ("headings", str(len(page.headings))),
-                ("text", f"{len(page.text):,} characters, {len(page.main_text):,} of them main text"),
+                ("text", f"{number_of(len(page.text), 'character')}, {len(page.main_text):,} of them main text"),
                 ("links", f"{len(page.links):,}" + "".join(f", {number} refused ({reason})" for reason, number in page.refused.items())),
                 ("faults", ", ".join(page.faults)),
             ],

@@ -13,6 +13,7 @@ from lycosa.cli.common import (
     SetOption,
     WorkspaceOption,
     load_config,
+    number_of,
     open_engine,
     print_json,
     table,
@@ -22,14 +23,17 @@ from lycosa.cli.common import (
 
 def command(
     context: typer.Context,
-    show: Annotated[int, typer.Option("--show", min=0, metavar="N", help="How many of the copies to list.")] = 0,
+    show: Annotated[int, typer.Option("--show", min=0, metavar="N", help="Number of duplicates to list.")] = 0,
     engine: EngineOption = "",
     address: AddressOption = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Rank pages by their links, mark those that redirects fetched twice, and group those that say nearly the same."""
+    """Compute link ranks, duplicates and translations.
+
+    The next index update applies them.
+    """
     from dataclasses import asdict
 
     from lycosa.app.batch import rank_on, rank_workspace
@@ -47,7 +51,10 @@ def command(
     if json_output:
         print_json({**asdict(info), "copies": copies})
         return
-    print(f"generation {info.generation}, as of log entry {info.log_entry}: {info.duplicates:,} pages are copies that redirects led to")
-    print(f"{info.grouped:,} pages say the same as another or nearly, in {info.groups:,} groups: a search shows one of each")
+    print(
+        f"generation {info.generation}, as of log entry {info.log_entry}: "
+        f"{number_of(info.duplicates, 'page')} are duplicates reached by redirects"
+    )
+    print(f"{number_of(info.grouped, 'page')} are near-duplicates, in {number_of(info.groups, 'group')}; a search shows one page per group")
     if copies:
         print(table([(str(copy["url"]), f"is {copy['canonical_of']} ({copy['collection']})") for copy in copies]))

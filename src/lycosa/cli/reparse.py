@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, number_of, print_json, workspace_root
 from lycosa.core.errors import UsageError
 
 
 def command(
     context: typer.Context,
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages fetched since, as in 2026-11-21.")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages fetched since this date, for example 2026-11-21.")] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Run the archive through the parser again; pages that read otherwise get new rows."""
+    """Parse archived pages again and store changed results."""
     from dataclasses import asdict
 
     from lycosa.app.reparsing import reparse_workspace
@@ -29,15 +29,13 @@ def command(
     if json_output:
         print_json(asdict(report))
         return
-    print(
-        f"{report.pages:,} pages parsed again; {report.changed:,} read otherwise than before, {report.text_changed:,} of them in their text"
-    )
+    print(f"{number_of(report.pages, 'page')} parsed again; {report.changed:,} changed, {report.text_changed:,} of them in their text")
     if report.unreadable:
-        print(f"{report.unreadable:,} could not be understood now and keep their rows")
+        print(f"{report.unreadable:,} could not be parsed and keep their rows")
 
 
 def date_ms(text: str) -> int | None:
-    """`2026-11-21` or a full ISO date (UTC unless it says otherwise) as milliseconds; None for "".
+    """`2026-11-21` or a full ISO date (UTC unless it has an offset) as milliseconds; None for "".
 
     Raises:
         UsageError: it is no date.
@@ -49,5 +47,5 @@ def date_ms(text: str) -> int | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is not a date: write it as 2026-11-21 or 2026-11-21T10:00:00") from None
+        raise UsageError(f"{text!r} is not a date: write 2026-11-21 or 2026-11-21T10:00:00") from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

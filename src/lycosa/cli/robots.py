@@ -12,11 +12,14 @@ from lycosa.core.units import format_duration
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="A URL: may the robot fetch it?")],
+    url: Annotated[str, typer.Argument(help="URL to check.")],
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Fetch the robots.txt of a URL's site and say whether the URL may be fetched, and by which line. Exit code 1 if not."""
+    """Show whether robots.txt allows a URL, and which line decides.
+
+    The exit code is 1 if the URL is disallowed.
+    """
     from lycosa.app.oneoff import OneOff
     from lycosa.fetch.robots import Robots, product_token, robots_url, robots_verdict
 
@@ -24,7 +27,7 @@ def command(
     with OneOff(settings, url) as one:
         entry = one.robots(one.url)
         target = one.url
-    verdict = robots_verdict(entry.status, "" if entry.status else "no answer")
+    verdict = robots_verdict(entry.status, "" if entry.status else "no response")
     if verdict == "parse":
         robots = Robots(entry.body, settings.user_agent, entry.origin)
     else:
@@ -45,9 +48,11 @@ def command(
     if json_output:
         print_json({**facts, "body": entry.body})
     else:
-        means = {"allow_all": "there is none: all is allowed", "deny_all": "it cannot be had: nothing is allowed"}.get(verdict, "")
+        means = {"allow_all": "no robots.txt: everything is allowed", "deny_all": "robots.txt is unreachable: nothing is allowed"}.get(
+            verdict, ""
+        )
         rows = [
-            ("robots.txt", f"{facts['robots']} (HTTP {entry.status or 'no answer'}) {means}"),
+            ("robots.txt", f"{facts['robots']} (HTTP {entry.status or 'no response'}) {means}"),
             (
                 target,
                 f"{'allowed' if allowed else 'not allowed'} for {facts['token']}" + (f", by {facts['line']}" if facts["line"] else ""),

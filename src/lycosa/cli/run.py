@@ -24,22 +24,25 @@ from lycosa.cli.common import (
 def command(
     context: typer.Context,
     collections: Annotated[
-        list[str] | None, typer.Option("--collection", metavar="NAME", help="Only this collection; repeatable. Without it: all.")
+        list[str] | None, typer.Option("--collection", metavar="NAME", help="Crawl only this collection; repeatable (default: all).")
     ] = None,
     engine: EngineOption = "local",
     address: AddressOption = "",
     workers: WorkersOption = None,
-    serve: Annotated[bool, typer.Option("--serve", help="Serve the pages and the API beside the crawl, as `lycosa serve` does.")] = False,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="With --serve: the port; 0 takes a free one.")] = None,
-    host: Annotated[str, typer.Option("--host", help="With --serve: the address to listen on.")] = "",
+    serve: Annotated[bool, typer.Option("--serve", help="Also serve the web interface and the API, as `lycosa serve` does.")] = False,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port for --serve; 0 selects a free port.")] = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on for --serve.")] = "",
     metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve /metrics for Prometheus here; 0 takes a free port.")
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on this port; 0 selects a free port.")
     ] = None,
-    metrics_host: Annotated[str, typer.Option("--metrics-host", help="The address that /metrics listens on.")] = "127.0.0.1",
+    metrics_host: Annotated[str, typer.Option("--metrics-host", help="Address to listen on for --metrics-port.")] = "127.0.0.1",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
 ) -> None:
-    """Work the collections of lycosa.toml for good: crawl, recrawl, index, merge."""
+    """Crawl the configured collections continuously.
+
+    Recrawls pages, updates the index and compacts the tables until Ctrl-C or SIGTERM.
+    """
     from contextlib import ExitStack
 
     from lycosa.app.daemon import RunOrder, run
@@ -48,7 +51,7 @@ def command(
     from lycosa.core.errors import UsageError
 
     if not serve and (port is not None or host):
-        raise UsageError("--port and --host say where the pages are served: use them with --serve")
+        raise UsageError("--port and --host require --serve")
 
     gc.freeze()  # so that the daemon's look for garbage costs 5 ms, not 100
     steady_memory()
@@ -58,7 +61,7 @@ def command(
     with ExitStack() as stack:
         if metrics_port is not None:
             served = stack.enter_context(MetricsPort(root, metrics_port, metrics_host))
-            _say(f"metrics are served at {served.address}")
+            _say(f"serving metrics at {served.address}")
         if serve:
             from lycosa.serve.beside import PagesBeside, Served
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import DEFAULT_WORKSPACE, JsonOption, load_config, print_json, workspace_roots
+from lycosa.cli.common import DEFAULT_WORKSPACE, JsonOption, load_config, number_of, print_json, workspace_roots
 from lycosa.cli.translate import document as translation_document
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
@@ -29,39 +29,33 @@ _OTHERS = re.compile(rb"^[^#\n]*\b(?:peers|workspaces)\b", re.MULTILINE)
 
 def command(
     context: typer.Context,
-    query: Annotated[list[str], typer.Argument(help='Words; "phrases"; -without; OR; begin*; site:HOST; lang:xx … (docs/query.md)')],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="Results to show.")] = 10,
-    page: Annotated[int, typer.Option("--page", min=1, help="Which page of results.")] = 1,
+    query: Annotated[list[str], typer.Argument(help='Words, "phrases", -excluded, OR, prefix*, site:HOST, lang:xx (docs/query.md).')],
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="Number of results.")] = 10,
+    page: Annotated[int, typer.Option("--page", min=1, help="Result page, from 1.")] = 1,
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only pages of this host.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only pages of this collection.")] = "",
-    across: Annotated[bool, typer.Option("--across", help="Ask in the other languages of the index too.")] = False,
-    into: Annotated[str, typer.Option("--into", metavar="XX[,XX]", help="Ask in these languages too.")] = "",
-    source: Annotated[str, typer.Option("--from", metavar="XX", help="The query's language, where it is not found out.")] = "",
+    across: Annotated[bool, typer.Option("--across", help="Translate the query and search all languages of the index.")] = False,
+    into: Annotated[str, typer.Option("--into", metavar="XX[,XX]", help="Translate the query and search these languages.")] = "",
+    source: Annotated[str, typer.Option("--from", metavar="XX", help="Language of the query, if it is not identified correctly.")] = "",
     translations: Annotated[
-        list[str] | None, typer.Option("--translate", metavar="XX:WORD=A|B", help="What to ask for instead of a word in a language.")
+        list[str] | None, typer.Option("--translate", metavar="XX:WORD=A|B", help="Translate a word in this way; repeatable.")
     ] = None,
-    order: Annotated[str, typer.Option("--sort", metavar="date", help="The newest first, instead of the best.")] = "",
-    per_host: Annotated[
-        int, typer.Option("--per-host", min=0, help="Results of a host that come before those of others; 0: hosts do not matter.")
-    ] = 2,
-    copies: Annotated[bool, typer.Option("--copies", help="Show pages with the same text too.")] = False,
-    facets: Annotated[
-        str, typer.Option("--facets", metavar="NAMES", help="Count all pages found: language,host,collection,type,date.")
-    ] = "",
-    spelling: Annotated[bool, typer.Option("--spelling/--no-spelling", help="Say another spelling of a query that finds little.")] = True,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what each score is made of.")] = False,
+    order: Annotated[str, typer.Option("--sort", metavar="date", help="Sort by date, newest first.")] = "",
+    per_host: Annotated[int, typer.Option("--per-host", min=0, help="Results per host before those of other hosts; 0: no limit.")] = 2,
+    copies: Annotated[bool, typer.Option("--copies", help="Show duplicates too.")] = False,
+    facets: Annotated[str, typer.Option("--facets", metavar="NAMES", help="Count all results by language,host,collection,type,date.")] = "",
+    spelling: Annotated[bool, typer.Option("--spelling/--no-spelling", help="Suggest another spelling when there are few results.")] = True,
+    explain: Annotated[bool, typer.Option("--explain", help="Show how each score is computed.")] = False,
     workspaces: Annotated[
         list[str] | None,
-        typer.Option("-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data); several with more -w."),
+        typer.Option("-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data); repeatable."),
     ] = None,
-    peers: Annotated[
-        list[str] | None, typer.Option("--peer", metavar="URL", help="Another Lycosa's server, searched too; repeatable.")
-    ] = None,
-    alone: Annotated[bool, typer.Option("--alone", help="Leave out the workspaces and peers that [search] names.")] = False,
+    peers: Annotated[list[str] | None, typer.Option("--peer", metavar="URL", help="Also search another Lycosa server; repeatable.")] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="Ignore the workspaces and peers configured in [search].")] = False,
     json_output: JsonOption = False,
 ) -> None:
-    """Search what was crawled."""
+    """Search the crawled pages."""
     from lycosa.core.errors import UsageError
     from lycosa.search.engine import Searcher, SearchRequest
     from lycosa.search.results import FACETS
@@ -70,9 +64,9 @@ def command(
     root = roots[0]
     names = tuple(name.strip() for name in facets.split(",") if name.strip())
     if unknown := [name for name in names if name not in FACETS]:
-        raise UsageError(f"--facets {unknown[0]}: there is no such facet; they are {', '.join(FACETS)}")
+        raise UsageError(f"--facets {unknown[0]}: unknown facet; choose from {', '.join(FACETS)}")
     if order not in ("", "date", "relevance"):
-        raise UsageError(f"--sort {order}: sort by date or by relevance")
+        raise UsageError(f"--sort {order}: choose date or relevance")
     request = SearchRequest(
         " ".join(query),
         count=count,
@@ -152,7 +146,7 @@ def _across(into: str, source: str, translations: list[str]) -> Across:
     for given in translations:
         understood = edit(given)
         if understood is None:
-            raise UsageError(f"--translate {given!r} is not of the form XX:WORD=A|B, as in de:house=Haus|Gebäude")
+            raise UsageError(f"--translate {given!r} does not have the form XX:WORD=A|B, for example de:house=Haus|Gebäude")
         edits.append(understood)
     return Across(tuple(code.strip().lower() for code in into.split(",") if code.strip()), source.lower(), tuple(edits))
 
@@ -208,7 +202,7 @@ def _print(results: SearchResults) -> None:
     for line in results.notes:
         print(line, file=sys.stderr)
     shown = f"{results.offset + 1} to {results.offset + len(results.hits)} of " if results.hits else ""
-    print(f"{shown}{results.total:,} results in {results.took_ms:.0f} ms", file=sys.stderr)
+    print(f"{shown}{number_of(results.total, 'result')} in {results.took_ms:.0f} ms", file=sys.stderr)
 
 
 def _print_hit(number: int, hit: Hit, colour: bool, more: int) -> None:

@@ -21,29 +21,30 @@ READY_S = 60.0
 
 def command(
     context: typer.Context,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one (default 8000).")] = None,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on (default 127.0.0.1).")] = "",
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port (default 8000); 0 selects a free port.")] = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on (default 127.0.0.1).")] = "",
     engine: Annotated[
         Literal["", "local", "ray"],
-        typer.Option("--engine", help="Search in replicas of the index's shards: `local` processes, or on a `ray` cluster."),
+        typer.Option("--engine", help="Search index shards in replicas: in local processes, or on a Ray cluster."),
     ] = "",
-    address: Annotated[str, typer.Option("--address", metavar="HOST:PORT", help="The Ray cluster; without it one is started here.")] = "",
-    replicas: Annotated[int, typer.Option("--replicas", min=1, max=100, help="Replicas of each shard, with --engine.")] = 1,
-    processes: Annotated[
-        int | None, typer.Option("--processes", min=1, max=64, help="How many processes serve (default 1): about one a CPU.")
-    ] = None,
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address", metavar="HOST:PORT", help="Address of the Ray cluster. Without it, a cluster on this machine is started."
+        ),
+    ] = "",
+    replicas: Annotated[int, typer.Option("--replicas", min=1, max=100, help="Number of replicas per shard, with --engine.")] = 1,
+    processes: Annotated[int | None, typer.Option("--processes", min=1, max=64, help="Number of server processes (default 1).")] = None,
     workspaces: Annotated[
         list[str] | None,
         typer.Option(
-            "-w", "--workspace", metavar="DIR", help="The workspace (default ./lycosa-data); with more -w others are searched too."
+            "-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data); further ones are searched too."
         ),
     ] = None,
-    peers: Annotated[
-        list[str] | None, typer.Option("--peer", metavar="URL", help="Another Lycosa's server, searched too; repeatable.")
-    ] = None,
+    peers: Annotated[list[str] | None, typer.Option("--peer", metavar="URL", help="Also search another Lycosa server; repeatable.")] = None,
     overrides: SetOption = None,
 ) -> None:
-    """Serve the search page and the JSON API until Ctrl-C."""
+    """Serve the web interface and the JSON API."""
     from lycosa.app.status import workspace_status
     from lycosa.core.errors import UsageError
     from lycosa.search.federation import Federation
@@ -63,7 +64,7 @@ def command(
     many = config.serve.processes if processes is None else processes
     if many > 1:
         if engine or len(roots) > 1 or peers:
-            raise UsageError("several processes serve one workspace: name other workspaces and peers in lycosa.toml, [search]")
+            raise UsageError("--processes serves one workspace: configure other workspaces and peers in lycosa.toml, [search]")
         _serve_by(
             many, Served(root, host or config.serve.host, config.serve.port if port is None else port, _overrides(context, overrides))
         )
@@ -83,7 +84,7 @@ def command(
                 joined = stack.enter_context(contextlib.closing(open_many(roots[1:], peers or [], config, whole=shards)))
                 source = ShardsAndOthers(federation, joined)
             if not keeper.wait(READY_S):
-                note("not all shards can be searched yet; answers say which are missing")
+                note("some shards are not ready; search results name the missing ones")
         run_server(
             root,
             host or config.serve.host,

@@ -12,17 +12,17 @@ from lycosa.core.units import parse_duration_ms, parse_size
 
 def command(
     context: typer.Context,
-    host: Annotated[str, typer.Argument(metavar="HOST", help="A hostname, host:port, or a URL of the site.")],
-    every: Annotated[bool, typer.Option("--all", help="Print every line of every list.")] = False,
-    slow: Annotated[str, typer.Option("--slow", metavar="T", help="From where a page is slow.")] = "1s",
-    heavy: Annotated[str, typer.Option("--heavy", metavar="SIZE", help="From where a page is heavy.")] = "1MB",
-    csv: Annotated[str, typer.Option("--csv", metavar="DIR", help="Write each list as a CSV file into this folder.")] = "",
-    svg: Annotated[str, typer.Option("--svg", metavar="FILE", help="Draw the structure into this file.")] = "",
+    host: Annotated[str, typer.Argument(metavar="HOST", help="Host, host:port or URL of the site.")],
+    every: Annotated[bool, typer.Option("--all", help="Print complete lists.")] = False,
+    slow: Annotated[str, typer.Option("--slow", metavar="T", help="Response time from which a page is listed as slow.")] = "1s",
+    heavy: Annotated[str, typer.Option("--heavy", metavar="SIZE", help="Size from which a page is listed as large.")] = "1MB",
+    csv: Annotated[str, typer.Option("--csv", metavar="DIR", help="Write each list as a CSV file to this directory.")] = "",
+    svg: Annotated[str, typer.Option("--svg", metavar="FILE", help="Write a drawing of the site structure to this file.")] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Tell what is known of a site: structure, broken links, orphans, chains, duplicates and more."""
+    """Audit a site: structure, broken links, redirects, duplicates, orphans."""
     from dataclasses import asdict
 
     from lycosa.app.site_report import report_of

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, WorkspaceOption, number_of, print_json, table, workspace_root
 
 _MOST, _WIDE, _CELL = 100, 8, 500
 """Rows shown, columns from which a row is shown as a block, characters of a value in such a block."""
@@ -15,12 +15,15 @@ _MOST, _WIDE, _CELL = 100, 8, 500
 
 def command(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(help='As in "SELECT host, pages FROM hosts ORDER BY pages DESC".')],
+    query: Annotated[str, typer.Argument(help="SQL query.")],
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Ask the live tables (visits pages links urls hosts found matches) in SQL."""
+    """Query the live tables in SQL.
+
+    Tables: visits, pages, links, urls, hosts, found, matches (docs/tables.md).
+    """
     import polars as pl
 
     from lycosa.store.live import LiveTables
@@ -46,7 +49,8 @@ def command(
         ):
             print(answer.head(_MOST))
     print(
-        f"{answer.height:,} rows" + (f", the first {_MOST} are shown; --json or --csv prints all" if answer.height > _MOST else ""),
+        f"{number_of(answer.height, 'row')}"
+        + (f", the first {_MOST} are shown; --json or --csv prints all" if answer.height > _MOST else ""),
         file=sys.stderr,
     )
 

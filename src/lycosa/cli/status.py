@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, number_of, print_json, table, workspace_root
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size
 
@@ -16,15 +16,15 @@ _NODE_LETTERS = 8
 
 def command(
     context: typer.Context,
-    by: Annotated[str, typer.Option("--by", metavar="WAY", help="A table by language, collection, type or host.")] = "",
+    by: Annotated[str, typer.Option("--by", metavar="WAY", help="Print a table by language, collection, type or host.")] = "",
     sites: Annotated[bool, typer.Option("--sites", help="With --by: list the hosts of each row.")] = False,
-    hosts: Annotated[int, typer.Option("--hosts", min=0, help="How many hosts to list.")] = 5,
+    hosts: Annotated[int, typer.Option("--hosts", min=0, help="Number of hosts to list.")] = 5,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
     csv: Annotated[bool, typer.Option("--csv", help="With --by: print CSV.")] = False,
 ) -> None:
-    """Show what a workspace holds."""
+    """Show the state of a workspace and its crawl."""
     root = workspace_root(context, workspace)
     if by:
         from lycosa.cli.status_by import print_table
@@ -33,7 +33,7 @@ def command(
         print_table(root, by, config, sites=sites, hosts=hosts, as_json=json_output, as_csv=csv)
         return
     if sites or csv:
-        raise UsageError("--sites and --csv belong to --by: add --by language, collection, type or host")
+        raise UsageError("--sites and --csv require --by: add --by language, collection, type or host")
     from lycosa.app.status import workspace_status
 
     status = workspace_status(root)
@@ -54,16 +54,14 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
         ("URLs", f"{urls['total']:,}: " + counts({name: number for name, number in urls.items() if name != "total"})),
     ]
     if status["waiting"]:
-        rows.append(
-            ("waiting", counts({"for their turn" if name == "due" else name: number for name, number in status["waiting"].items()}))
-        )
+        rows.append(("waiting", counts({"due" if name == "due" else name: number for name, number in status["waiting"].items()})))
     if status["operations"]:
         rows.append(("sitemaps, feeds", counts({f"{each['operation']} {each['state']}": each["urls"] for each in status["operations"]})))
     rows += [
         ("pages", f"{status['pages']:,}"),
         ("languages", counts(status["languages"])),
         ("fetched", f"{status['visits']:,} exchanges, {format_size(status['bytes'])}"),
-        ("status", counts({"no answer" if code == "0" else code: number for code, number in status["statuses"].items()})),
+        ("status", counts({"no response" if code == "0" else code: number for code, number in status["statuses"].items()})),
     ]
     if status["errors"]:
         rows.append(("errors", counts(status["errors"])))
@@ -80,7 +78,7 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
     if status["last_visit"]:
         rows.append(("last fetch", f"{status['last_visit']:%Y-%m-%d %H:%M:%S} UTC"))
     if status["pages_per_second"]:
-        rows.append(("rate", f"{status['pages_per_second']:,} exchanges a second from first to last"))
+        rows.append(("rate", f"{number_of(status['pages_per_second'], 'request')}/s from first to last"))
     rows.append(("index", _index(status)))
     for entry in status["collections"]:
         rows.append((f"collection {entry['collection']}", _collection(entry)))
@@ -92,20 +90,20 @@ def _running(owner: Mapping[str, Any] | None, cluster: Mapping[str, Any] | None)
     """Who crawls here."""
     if cluster is not None and not cluster["silent"] and not cluster["over"]:
         return "a cluster"
-    return f"process {owner['pid']} ({owner['command']}) since {owner['since']}" if owner else "nobody crawls here now"
+    return f"process {owner['pid']} ({owner['command']}) since {owner['since']}" if owner else "no crawl is running"
 
 
 def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """What a daemon says of this moment."""
     if live is None:
         return []
-    rows = [("now", "no worker at this moment")]
+    rows = [("now", "no worker at the moment")]
     if "pages" in live:
         rows = [
             (
                 "now",
-                f"{live['rate']:,} pages a second; {live['pages']:,} pages since {live['since']}; queue {live['queue']:,}, "
-                f"{live['in_flight']:,} in flight, {live['hosts']:,} hosts; errors {counts(live['errors']) or 'none'}",
+                f"{live['rate']:,} pages/s; {number_of(live['pages'], 'page')} since {live['since']}; queue {live['queue']:,}, "
+                f"{live['in_flight']:,} in flight, {number_of(live['hosts'], 'host')}; errors {counts(live['errors']) or 'none'}",
             )
         ]
     if live["message"]:
@@ -124,11 +122,11 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if cluster is None:
         return []
     if cluster["over"]:
-        return [("cluster", f"the last one, led by {cluster.get('leader')}, ended its work at {cluster['written_at']}")]
+        return [("cluster", f"the last one, led by {cluster.get('leader')}, ended at {cluster['written_at']}")]
     if cluster["silent"]:
         since = format_duration(cluster["heard_ms_ago"] // 1000 * 1000)
-        what = "its workers stop by themselves; start the cluster again, and it goes on"
-        return [("cluster", f"nothing was heard of {cluster.get('leader')} for {since} (since {cluster['written_at']}): {what}")]
+        what = "its workers stop automatically; start the cluster again to continue"
+        return [("cluster", f"no message from {cluster.get('leader')} for {since} (since {cluster['written_at']}): {what}")]
     nodes, workers = cluster["nodes"], cluster["workers"]
     dead = sum(not node.get("alive") for node in nodes)
     lost = f" ({dead} dead)" if dead else ""
@@ -147,7 +145,7 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     for node in nodes:
         where = f"{node['address']}, " if node.get("address") else ""
         life = "" if node.get("alive") else "dead; "
-        holds = f"{_many(node['workers'], 'worker')}, {_many(node['partitions'], 'partition')}, {node['rate']:,} pages a second"
+        holds = f"{_many(node['workers'], 'worker')}, {_many(node['partitions'], 'partition')}, {node['rate']:,} pages/s"
         rows.append((f"  node {_short(node.get('name'))}", f"{life}{where}{node.get('cpus', 0):g} CPUs, {holds}"))
     rows.extend((f"  worker {worker.get('worker')}", _worker(worker)) for worker in workers)
     return rows
@@ -157,7 +155,9 @@ def _worker(worker: Mapping[str, Any]) -> str:
     progress = worker.get("progress") or {}
     parts = [f"on {_short(worker.get('node'))}: {_many(worker.get('partitions') or 0, 'partition')}"]
     if "rate" in progress:
-        parts.append(f"{progress['rate']:,} pages a second, {progress.get('pages', 0):,} pages, {progress.get('in_flight', 0):,} in flight")
+        parts.append(
+            f"{progress['rate']:,} pages/s, {number_of(progress.get('pages', 0), 'page')}, {progress.get('in_flight', 0):,} in flight"
+        )
     parts.append(f"{worker.get('waiting') or 0:,} waiting")
     if worker.get("lag_entries"):
         parts.append(f"behind by {_many(worker['lag_entries'], 'log entry', 'log entries')}")
@@ -184,15 +184,15 @@ def _many(number: int, one: str, more: str = "") -> str:
 def _index(status: Mapping[str, Any]) -> str:
     index = status["index"]
     if not index:
-        return "none yet: `lycosa index` builds it"
+        return "none: run `lycosa index` to build it"
     behind = status["log_entry"] - index["log_entry"]
     late = f", behind by {behind} log entries" if behind > 0 else ""
-    return f"{index['documents']:,} documents, generation {index['generation']}{late}"
+    return f"{number_of(index['documents'], 'document')}, generation {index['generation']}{late}"
 
 
 def _collection(entry: Mapping[str, Any]) -> str:
     states = counts({state: entry.get(state, 0) for state in ("known", "visited", "gone", "excluded")})
-    parts = [f"{entry.get('pages', 0):,} pages; URLs: {states}"]
+    parts = [f"{number_of(entry.get('pages', 0), 'page')}; URLs: {states}"]
     if "strategy" in entry:
         parts.append(f"{entry['strategy']}, recrawl {entry['recrawl']}, priority {entry['priority']:g}")
     if entry.get("due_again"):
@@ -208,10 +208,10 @@ def _print_hosts(hosts: Mapping[str, Any], most: int) -> None:
     shown = hosts["largest"][:most]
     if not shown:
         return
-    print(f"\n{hosts['total']:,} hosts; the largest:")
+    print(f"\n{number_of(hosts['total'], 'host')}; the largest:")
     rows = []
     for row in shown:
         pause = f"pause {format_duration(row['delay'] or 0)}" + (f", {row['fails']} failures in a row" if row["fails"] else "")
         visited = f"{row['visited']:,} of {row['known'] + row['visited']:,} URLs visited"
-        rows.append((row["host"], f"{row['pages']:,} pages, {visited}, {format_size(row['bytes'])}, {pause}"))
+        rows.append((row["host"], f"{number_of(row['pages'], 'page')}, {visited}, {format_size(row['bytes'])}, {pause}"))
     print(table(rows))

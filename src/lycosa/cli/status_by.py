@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from lycosa.cli.common import counts, print_json
+from lycosa.cli.common import counts, number_of, print_json
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size
 
@@ -24,7 +24,7 @@ def print_table(root: str, by: str, config: Any, *, sites: bool, hosts: int, as_
 
     Raises:
         UsageError: there is no such table.
-        WorkError: the tables' files went away again and again.
+        WorkError: table files were replaced repeatedly while they were read.
     """
     from lycosa.app.tables_by import WAYS, groups_of, hosts_of
     from lycosa.store.workspace import Workspace
@@ -32,9 +32,9 @@ def print_table(root: str, by: str, config: Any, *, sites: bool, hosts: int, as_
     if by not in WAYS:
         raise UsageError(f"--by {by!r}: choose {', '.join(WAYS)}")
     if as_json and as_csv:
-        raise UsageError("--json and --csv are two ways to print: choose one")
+        raise UsageError("--json and --csv exclude each other: choose one")
     if sites and by == "host":
-        raise UsageError("--sites lists the hosts of each language, collection or type; --by host lists them all")
+        raise UsageError("--sites cannot be combined with --by host, which lists all hosts")
     workspace = Workspace.open(root)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -46,7 +46,9 @@ def print_table(root: str, by: str, config: Any, *, sites: bool, hosts: int, as_
             return
         except FileNotFoundError as error:  # a merge took a file away: read the log again
             if attempt == _ATTEMPTS:
-                raise WorkError(f"the tables' files went away three times ({error}): call again when no merge runs") from None
+                raise WorkError(
+                    f"table files were replaced three times while they were read ({error}): try again when no compaction runs"
+                ) from None
 
 
 def _print_groups(table: Groups, as_json: bool, as_csv: bool, *, sites: bool) -> None:
@@ -92,9 +94,9 @@ def _print_hosts(table: HostTable, as_json: bool, as_csv: bool) -> None:
         found = f"{host.first_seen_at:%Y-%m-%d}" if host.first_seen_at else ""
         rows.append((host.host, f"{host.pages:,}", f"{host.known:,}", format_size(host.bytes), found, host.server))
     _aligned(rows)
-    print(f"\n{table.total:,} hosts")
+    print(f"\n{number_of(table.total, 'host')}")
     latest = list(table.found.items())[-_DAYS_SHOWN:]
-    print("found a day: " + ", ".join(f"{day.isoformat()} {number:,}" for day, number in latest))
+    print("hosts discovered per day: " + ", ".join(f"{day.isoformat()} {number:,}" for day, number in latest))
     print("server software: " + counts(table.servers))
 
 

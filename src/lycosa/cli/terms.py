@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, workspace_root
+from lycosa.cli.common import JsonOption, WorkspaceOption, note, number_of, print_json, workspace_root
 from lycosa.cli.reparse import date_ms
 from lycosa.core.units import format_time, parse_duration_ms
 
@@ -16,18 +16,16 @@ def command(
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only pages of this host.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only pages of this collection.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages from then on, as in 2026-11-21.")] = "",
-    until: Annotated[str, typer.Option("--until", metavar="DATE", help="Only pages from before then.")] = "",
-    rising: Annotated[bool, typer.Option("--rising", help="Words that the newest pages hold more often than the earlier ones.")] = False,
-    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Which pages are the newest: those of the last TIME.")] = "7d",
-    every: Annotated[
-        bool, typer.Option("--all", help="Show stop words too: everyday words, and what is spread over the pages as by chance.")
-    ] = False,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=100_000, help="Words to show.")] = 50,
+    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages since this date, for example 2026-11-21.")] = "",
+    until: Annotated[str, typer.Option("--until", metavar="DATE", help="Only pages before this date.")] = "",
+    rising: Annotated[bool, typer.Option("--rising", help="Only words that are more frequent in recent pages.")] = False,
+    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Period of recent pages for --rising.")] = "7d",
+    every: Annotated[bool, typer.Option("--all", help="Include stop words.")] = False,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=100_000, help="Number of words.")] = 50,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Count the words of the pages, by language, site and time."""
+    """Count words in stored pages by language, site and time."""
     from dataclasses import asdict
 
     from lycosa.app.terms import workspace_terms
@@ -53,6 +51,8 @@ def command(
     for term in report.terms:
         line = f"{term.text:<{width}}  {term.language or '?':<4}  {term.documents:>9,}  {term.total:>9,}  {term.recent:>8,}"
         print(line + (f"  {term.surprise:>8,.1f}" if rising else ""))
-    note(f"{report.pages:,} pages, {report.recent_pages:,} of them newest (since {format_time(max(report.recent_since, 0))[:10]})")
+    note(
+        f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them newest (since {format_time(max(report.recent_since, 0))[:10]})"
+    )
     if report.missed:
-        note(f"there are too many words to count all: of those on up to {report.missed:,} pages some are missing")
+        note(f"too many words to count: some words on up to {number_of(report.missed, 'page')} are missing")

@@ -11,34 +11,37 @@ from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, tab
 if TYPE_CHECKING:
     from lycosa.app.tokens import Tokens
 
-app = typer.Typer(help="Tokens for those who may change something through the server.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage access tokens of the web interface and the API.", no_args_is_help=True, rich_markup_mode=None)
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is: a person or a program.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the person or program.")]
 
 
 @app.command()
 def add(context: typer.Context, name: NameArgument, workspace: WorkspaceOption = "") -> None:
-    """Make a token. It is shown this once."""
+    """Create a token and print it once."""
     token = _tokens(context, workspace).add(name)
-    note(f"The token of {name}. It is not kept and cannot be shown again:")
+    note(f"The token of {name}. It cannot be shown again:")
     print(token)
 
 
 @app.command("list")
 def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False) -> None:
-    """Who has a token, and since when."""
+    """List tokens with their creation times."""
     tokens = _tokens(context, workspace).all(fresh=True).values()
     if json_output:
         print_json([{"name": token.name, "created_at": token.created_at} for token in tokens])
     elif tokens:
         print(table([(token.name, token.created_at) for token in tokens], ""))
     else:
-        note("nobody has a token: `lycosa token add NAME` makes one")
+        note("no tokens: `lycosa token add NAME` creates one")
 
 
 @app.command()
 def remove(context: typer.Context, name: NameArgument, workspace: WorkspaceOption = "") -> None:
-    """Revoke a token: within two seconds it opens nothing, and whoever came in with it is out."""
+    """Revoke a token and its sessions.
+
+    Takes effect within two seconds.
+    """
     _tokens(context, workspace).remove(name)
 
 

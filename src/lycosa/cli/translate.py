@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, table, workspace_root
 
 if TYPE_CHECKING:
     from lycosa.search.translated import TranslatedQuery
     from lycosa.text.translation.table import TableInfo
 
-app = typer.Typer(help="Dictionaries and learned translations, for `search --across`.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage dictionaries and learned translations for `search --across`.", no_args_is_help=True, rich_markup_mode=None)
 
-FromOption = Annotated[str, typer.Option("--from", metavar="XX", help="The language of the words (ISO 639); else as the file's name says.")]
-ToOption = Annotated[str, typer.Option("--to", metavar="XX", help="The language that they are translated into.")]
-NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="What the table is called here.")]
+FromOption = Annotated[str, typer.Option("--from", metavar="XX", help="Source language (ISO 639; default: from the file name).")]
+ToOption = Annotated[str, typer.Option("--to", metavar="XX", help="Target language (ISO 639).")]
+NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the table.")]
 
 
 @app.command()
 def add(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="dictd (NAME.index), Wiktionary's list, TSV or TMX.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Dictionary: dictd (NAME.index), Wiktionary list, TSV or TMX.")],
     source: FromOption = "",
     target: ToOption = "",
     name: NameOption = "",
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Take a dictionary in. It serves both directions."""
+    """Add a dictionary; it is used in both directions."""
     from lycosa.app.translating import add_dictionary
 
     _print_made(add_dictionary(workspace_root(context, workspace), file, source, target, name), json_output)
@@ -39,14 +39,14 @@ def add(
 @app.command()
 def learn(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="TSV of two columns, TMX, or two files line by line.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parallel text: TSV with two columns, TMX, or two files.")],
     source: FromOption = "",
     target: ToOption = "",
     name: NameOption = "",
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Learn which word translates which from sentences and their translations."""
+    """Learn word translations from parallel sentences."""
     from lycosa.app.translating import learn_table
 
     _print_made(learn_table(workspace_root(context, workspace), files, source, target, name), json_output)
@@ -54,7 +54,7 @@ def learn(
 
 @app.command("list")
 def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False) -> None:
-    """The tables of the workspace, those that its crawl taught among them."""
+    """List translation tables, including those learned from the crawl."""
     from dataclasses import asdict
 
     from lycosa.app.translating import tables_of
@@ -64,7 +64,7 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: 
         print_json({"tables": [asdict(info) for info in opened.infos], "problems": opened.problems})
         return
     rows = [(f"{info.name} ({info.source}, {info.target})", f"{info.kind}, {info.pairs:,} pairs; {info.told}") for info in opened.infos]
-    print(table(rows, "") if rows else "no tables yet: add a dictionary, or let `lycosa rank` learn from pages in several languages")
+    print(table(rows, "") if rows else "no tables: add a dictionary, or run `lycosa rank` on pages in several languages")
     for problem in opened.problems:
         note(problem)
 
@@ -72,7 +72,7 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: 
 @app.command()
 def remove(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The table.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the table.")],
     workspace: WorkspaceOption = "",
 ) -> None:
     """Remove a table that was added or learned."""
@@ -84,13 +84,13 @@ def remove(
 @app.command()
 def lookup(
     context: typer.Context,
-    term: Annotated[list[str], typer.Argument(metavar="TERM…", help="A word, or several.")],
+    term: Annotated[list[str], typer.Argument(metavar="TERM…", help="One or more words.")],
     source: FromOption = "",
-    target: Annotated[str, typer.Option("--to", metavar="XX[,XX]", help="Only into these languages.")] = "",
+    target: Annotated[str, typer.Option("--to", metavar="XX[,XX]", help="Only these target languages.")] = "",
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """What a search would ask for instead of these words in each language."""
+    """Show the translations that a search uses for words."""
     from lycosa.app.translating import look_up
 
     found = look_up(workspace_root(context, workspace), " ".join(term), source, tuple(filter(None, target.split(","))))
@@ -105,7 +105,7 @@ def lookup(
 
 @app.command()
 def encode(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
-    """Encode all pages by the encoder of the configuration (`index.encoder`), for searches across languages."""
+    """Encode all pages with the configured encoder (`index.encoder`)."""
     from dataclasses import asdict
 
     from lycosa.app.translating import encode_pages
@@ -116,7 +116,7 @@ def encode(context: typer.Context, workspace: WorkspaceOption = "", overrides: S
     if json_output:
         print_json(asdict(info))
     else:
-        print(f"{info.pages:,} pages, {info.dimensions} numbers each, by {info.encoder}")
+        print(f"{number_of(info.pages, 'page')}, {info.dimensions} numbers each, by {info.encoder}")
 
 
 def document(query: TranslatedQuery) -> dict[str, object]:

@@ -22,23 +22,26 @@ class _Group(TyperGroup):
 
 app = typer.Typer(
     cls=_Group,
-    help="What is watched and how it fares. `lycosa uptime` lists all, `lycosa uptime HOST` or a URL tells of one.",
+    help="Monitor the availability of URLs.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
 
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="The page.")]
+UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="URL to monitor.")]
 
 
 @app.command(SHOW)
 def show(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="[HOST|URL]", help="One host or URL; without it all that is watched.")] = "",
+    what: Annotated[str, typer.Argument(metavar="[HOST|URL]", help="Host or URL (default: all monitors).")] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Availability, response times, outages; of a host also its pages, by the crawl's own visits. `show` may be left out."""
+    """Show availability, response times and outages.
+
+    For a host, crawl visits to its pages are included. `lycosa uptime HOST` is short for `lycosa uptime show HOST`.
+    """
     from dataclasses import asdict
 
     from lycosa.app.uptime_report import host_report, list_monitors
@@ -64,23 +67,27 @@ def show(
 def add(
     context: typer.Context,
     url: UrlArgument,
-    every: Annotated[str, typer.Option("--every", metavar="T", help="The interval between two checks.")] = "60s",
-    expect: Annotated[str, typer.Option("--expect", metavar="TEXT", help="A text that the page must hold.")] = "",
-    status: Annotated[list[str] | None, typer.Option("--status", metavar="NNN", help="A good status, as 200 or 2xx; repeatable.")] = None,
-    timeout: Annotated[str, typer.Option("--timeout", metavar="T", help="How long a check may take; else 12 % of the interval.")] = "",
-    confirm: Annotated[int, typer.Option("--confirm", min=0, max=10, help="Further failed checks that make an outage.")] = 3,
-    pause: Annotated[str, typer.Option("--pause", metavar="T", help="Least pause between two checks of the host.")] = "",
-    certificate: Annotated[str, typer.Option("--certificate", metavar="T", help="Warn so long before the certificate ends.")] = "",
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What notices call it.")] = "",
+    every: Annotated[str, typer.Option("--every", metavar="T", help="Interval between two checks.")] = "60s",
+    expect: Annotated[str, typer.Option("--expect", metavar="TEXT", help="Text that the page must contain.")] = "",
+    status: Annotated[
+        list[str] | None, typer.Option("--status", metavar="NNN", help="Accepted status, for example 200 or 2xx; repeatable.")
+    ] = None,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="T", help="Time limit of a check (default 12 % of the interval).")] = "",
+    confirm: Annotated[int, typer.Option("--confirm", min=0, max=10, help="Number of further failed checks that confirm an outage.")] = 3,
+    pause: Annotated[str, typer.Option("--pause", metavar="T", help="Minimum delay between two checks of the host.")] = "",
+    certificate: Annotated[str, typer.Option("--certificate", metavar="T", help="Warn this long before the certificate expires.")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name used in notifications.")] = "",
     notify: Annotated[
         list[str] | None,
-        typer.Option("--notify", metavar="TARGET", help="Who is told: 'webhook URL', 'command PROGRAM …', 'file PATH'; repeatable."),
+        typer.Option(
+            "--notify", metavar="TARGET", help="Notification target: 'webhook URL', 'command PROGRAM …' or 'file PATH'; repeatable."
+        ),
     ] = None,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Watch a page."""
+    """Add a monitor."""
     from lycosa.app.uptime import add_monitor
 
     root = workspace_root(context, workspace)
@@ -92,13 +99,13 @@ def add(
         print_json({"workspace": root, "monitor": added.monitor.model_dump(mode="json"), "running": added.owner is not None})
         return
     owner = added.owner
-    who = f"process {owner.pid} begins within seconds" if owner else "`lycosa run` or `lycosa uptime watch` makes the checks"
-    print(f"{added.monitor.url} is watched; {who}")
+    who = f"process {owner.pid} starts within seconds" if owner else "`lycosa run` or `lycosa uptime watch` runs the checks"
+    print(f"{added.monitor.url} is monitored; {who}")
 
 
 @app.command()
 def remove(context: typer.Context, url: UrlArgument, workspace: WorkspaceOption = "", overrides: SetOption = None) -> None:
-    """Watch a page no more. Its history stays."""
+    """Remove a monitor and keep its history."""
     from lycosa.app.uptime import remove_monitor
 
     root = workspace_root(context, workspace)
@@ -107,7 +114,7 @@ def remove(context: typer.Context, url: UrlArgument, workspace: WorkspaceOption 
 
 @app.command("list")
 def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
-    """All that is watched, with its settings."""
+    """List monitors with their settings."""
     from lycosa.app.uptime import monitors_of
     from lycosa.monitor.uptime_text import settings_text
     from lycosa.store.workspace import Workspace
@@ -117,12 +124,15 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: Se
     if json_output:
         print_json([{**each.monitor.model_dump(mode="json"), "configured": each.configured} for each in kept.values()])
     else:
-        print("\n".join(settings_text(each.monitor, configured=each.configured) for each in kept.values()) or "nothing is watched yet")
+        print("\n".join(settings_text(each.monitor, configured=each.configured) for each in kept.values()) or "no monitors")
 
 
 @app.command()
 def watch(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None) -> None:
-    """Make the checks here, without a crawl, until Ctrl-C. (`lycosa run` makes them beside its crawl.)"""
+    """Run the checks without a crawl.
+
+    `lycosa run` runs them during its crawl.
+    """
     import gc
 
     from lycosa.app.uptime_watch import watch as watch_all

@@ -14,13 +14,16 @@ _SHOWN = 50
 
 def command(
     context: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="URL|FILE", help="A URL that is archived here, a file, or - for standard input.")],
-    every: Annotated[bool, typer.Option("--all", help="Print all, not the first 50.")] = False,
+    source: Annotated[str, typer.Argument(metavar="URL|FILE", help="Archived URL, file, or - for standard input.")],
+    every: Annotated[bool, typer.Option("--all", help="Print all errors instead of the first 50.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Check an archived page or a file against the HTML standard: code, line, column. Exit code 1 if there are faults."""
+    """Validate a page against the HTML standard.
+
+    Prints code, line and column of each error. The exit code is 1 if there are errors.
+    """
     from collections import Counter
     from dataclasses import asdict
 

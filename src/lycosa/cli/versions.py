@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="The page's URL.")],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Versions to list.")] = 20,
-    every: Annotated[bool, typer.Option("--all", help="List all of them.")] = False,
-    changed: Annotated[bool, typer.Option("--changed", help="List only those whose text was another than before.")] = False,
+    url: Annotated[str, typer.Argument(help="URL of the page.")],
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Number of versions to list.")] = 20,
+    every: Annotated[bool, typer.Option("--all", help="List all versions.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="List only versions with a changed text.")] = False,
     diff: Annotated[
         tuple[str, str] | None,
-        typer.Option("--diff", metavar="A B", help="What changed between two: their numbers in the list, or times as in 2026-11-21T10:15."),
+        typer.Option("--diff", metavar="A B", help="Compare two versions: numbers in the list, or times such as 2026-11-21T10:15."),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="Print the text of one: the newest, or that of --at.")] = False,
-    at: Annotated[str, typer.Option("--at", metavar="TIME", help="With --text: the newest up to this time (UTC), or a number.")] = "",
+    text: Annotated[bool, typer.Option("--text", help="Print the text of the newest version, or of --at.")] = False,
+    at: Annotated[str, typer.Option("--at", metavar="TIME", help="With --text: newest version up to this time (UTC), or a number.")] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """List the archived versions of a page, show the text of one, or what changed between two."""
+    """List archived versions of a page, or compare two of them."""
     from lycosa.search.versions_read import Versions
 
     root = workspace_root(context, workspace)
@@ -95,15 +95,15 @@ def _print_list(captures: list[Capture], count: int | None, *, changed: bool, js
         size = f"{each.size:,}"
         print(f"{number:>5}  {_minute(each.at)}  {each.status}  {size:>11}  {_printable(each.content_type) or '-':<24}  {_said(each)}")
     rest = f", {len(numbered) - len(shown):,} more: --all" if len(shown) < len(numbered) else ""
-    note(f"{len(captures):,} archived, the newest first; times are UTC{rest}")
+    note(f"{len(captures):,} archived, newest first; times are UTC{rest}")
 
 
 def _said(capture: Capture) -> str:
     if capture.original is not None:
-        return f"the same as {_minute(capture.original)}"
+        return f"same as {_minute(capture.original)}"
     if capture.redirect_to:
-        return f"leads to {capture.redirect_to}"
-    parts = [capture.digest, "another text" if capture.changed else "", f"cut: {capture.truncated}" if capture.truncated else ""]
+        return f"redirects to {capture.redirect_to}"
+    parts = [capture.digest, "different text" if capture.changed else "", f"cut: {capture.truncated}" if capture.truncated else ""]
     return "  ".join(part for part in parts if part)
 
 
@@ -144,8 +144,8 @@ def _print_difference(compared: Compared, *, json_output: bool) -> None:
     for line in found.lines():
         print(_printable(line))
     if found.cut:
-        note("there is more than is shown here")
-    note(f"{compared.of}: {found.gone:,} blocks gone, {found.came:,} came" if compared.of else "both say the same")
+        note("the output is truncated")
+    note(f"{compared.of}: {found.gone:,} blocks removed, {found.came:,} came" if compared.of else "no difference")
 
 
 def _minute(at_ms: int) -> str:

@@ -13,34 +13,34 @@ if TYPE_CHECKING:
     from lycosa.app.watching import Watched
     from lycosa.monitor.matches import Found
 
-app = typer.Typer(help="Texts to look for in every page that is fetched from now on.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Content alerts: match patterns against every fetched page.", no_args_is_help=True, rich_markup_mode=None)
 
-IgnoreOption = Annotated[
-    list[str] | None, typer.Option("--ignore", metavar="WHAT", help="What makes no difference: case, accents, width; with commas.")
-]
+IgnoreOption = Annotated[list[str] | None, typer.Option("--ignore", metavar="WHAT", help="Ignore case, accents, width; comma-separated.")]
 
 
 @app.command()
 def add(
     context: typer.Context,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="What to look for.")] = None,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="Patterns.")] = None,
     file: Annotated[
-        str, typer.Option("--from", metavar="FILE", help="A file of texts, one a line (-: standard input); # begins a comment.")
+        str, typer.Option("--from", metavar="FILE", help="File with patterns, one per line (- for standard input); # starts a comment.")
     ] = "",
-    name: Annotated[str, typer.Option("--name", help="What to call it; else its first text.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name (default: the first pattern).")] = "",
     ignore: IgnoreOption = None,
     collection: Annotated[
-        list[str] | None, typer.Option("--collection", metavar="NAME", help="Only in pages of this one; repeatable.")
+        list[str] | None, typer.Option("--collection", metavar="NAME", help="Only pages of this one; repeatable.")
     ] = None,
     notify: Annotated[
         list[str] | None,
-        typer.Option("--notify", metavar="TARGET", help="Whom to tell: 'webhook URL', 'command PROGRAM …', 'file PATH'; repeatable."),
+        typer.Option(
+            "--notify", metavar="TARGET", help="Notification target: 'webhook URL', 'command PROGRAM …' or 'file PATH'; repeatable."
+        ),
     ] = None,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Look for texts in every page that is fetched from now on."""
+    """Add patterns to match against every page fetched from now on."""
     from lycosa.app.watching import add_watch
 
     root = workspace_root(context, workspace)
@@ -50,14 +50,14 @@ def add(
     if json_output:
         print_json(_document(watched))
         return
-    who = "the crawl that runs takes it up within seconds" if watched.running else "the next `lycosa run` or `lycosa crawl` looks for it"
+    who = "the running crawl applies it within seconds" if watched.running else "the next `lycosa run` or `lycosa crawl` applies it"
     print(watched.order.id)
-    note(f"{len(watched.order.texts):,} text{'s' if len(watched.order.texts) != 1 else ''}; {who}. What it finds: `lycosa watch matches`")
+    note(f"{len(watched.order.texts):,} text{'s' if len(watched.order.texts) != 1 else ''}; {who}. Show matches: `lycosa watch matches`")
 
 
 @app.command("list")
 def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False) -> None:
-    """What is looked for, and how those stand who are told."""
+    """List patterns and the state of their notifications."""
     from lycosa.app.watching import list_watches
 
     watches = list_watches(workspace_root(context, workspace))
@@ -79,34 +79,36 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: 
             state += f", {target.dropped:,} given up" * bool(target.dropped)
             print(f"  {target.target}: {state}" + f" ({target.problem})" * bool(target.problem))
     if not watches:
-        note("nothing is watched: `lycosa watch add TEXT`")
+        note("no patterns: add one with `lycosa watch add TEXT`")
 
 
 @app.command()
 def remove(
     context: typer.Context,
-    watch: Annotated[str, typer.Argument(metavar="WATCH", help="Its id or name.")],
+    watch: Annotated[str, typer.Argument(metavar="WATCH", help="ID or name.")],
     workspace: WorkspaceOption = "",
 ) -> None:
-    """Look for it no more. What it found stays."""
+    """Remove patterns and keep their matches."""
     from lycosa.app.watching import remove_watch
 
     order = remove_watch(workspace_root(context, workspace), watch)
-    note(f"{order.id} ({order.name}) is looked for no more; what it found stays: `lycosa watch matches {order.id}`")
+    note(f"{order.id} ({order.name}) is removed; its matches are kept: `lycosa watch matches {order.id}`")
 
 
 @app.command()
 def matches(
     context: typer.Context,
-    watch: Annotated[str, typer.Argument(metavar="[WATCH]", help="Of this watch (id or name), or of this call of `find` (id).")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Found since then: 2026-11-01, or an age: 2h, 7d.")] = "",
-    site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only in pages of this site.")] = "",
-    number: Annotated[int, typer.Option("-n", min=1, help="How many, the latest first.")] = 20,
-    every: Annotated[bool, typer.Option("--all", help="All versions of each page, not the newest alone.")] = False,
+    watch: Annotated[str, typer.Argument(metavar="[WATCH]", help="ID or name of a watch, or ID of a `find` call.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="DATE", help="Only matches since a date, for example 2026-11-01, or an age, for example 7d.")
+    ] = "",
+    site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only pages of this site.")] = "",
+    number: Annotated[int, typer.Option("-n", min=1, help="Number of matches.")] = 20,
+    every: Annotated[bool, typer.Option("--all", help="Include older versions of each page.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
-    """Where the texts were found, the latest first."""
+    """List matches, newest first."""
     from lycosa.app.watching import matches as matches_found
 
     start = since_of(since) if since else None

@@ -1,0 +1,34 @@
+"""What users read keeps to the terms and the layout of CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import wording
+
+CHECKED = [path for path in wording.documents() if wording.is_checked(str(path.relative_to(wording.ROOT)))]
+
+
+def test_the_table_of_terms_is_read() -> None:
+    assert len(wording.terms()) > 100
+    text = wording.Text("x", 1, "Nobody crawls here for good: .5")
+    assert len(list(wording.problems(text))) == 3
+
+
+@pytest.mark.parametrize("path", CHECKED, ids=lambda path: path.name)
+def test_documents_have_short_lines_and_sentences(path: Path) -> None:
+    rows = list(wording.layout_problems(path))
+    assert not rows, "\n".join(rows[:20])
+
+
+def test_no_text_uses_a_term_that_contributing_advises_against() -> None:
+    texts = [text for text in wording.all_texts() if wording.is_checked(text.path)]
+    assert len(texts) > 700
+    rows = [problem for text in texts for problem in wording.problems(text)]
+    assert not rows, f"{len(rows)} texts (python -m tests.wording): " + "\n".join(rows[:20])
+
+
+def test_the_readme_fits_on_a_few_screens() -> None:
+    assert len((wording.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
