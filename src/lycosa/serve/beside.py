@@ -123,10 +123,10 @@ class PagesBeside:
                 return
             how = child.end()
             if first and not self._begun.is_set():
-                self._refused = how or "the pages ended before they began"
+                self._refused = how or "the web server ended before it accepted connections"
                 self._begun.set()
                 return
-            self._say(f"the pages died: {how}; they start again in {format_duration(pause_s * 1000)}")
+            self._say(f"the web server process ended: {how}; restarting it in {format_duration(pause_s * 1000)}")
             self._ending.wait(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 

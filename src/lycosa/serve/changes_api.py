@@ -1,4 +1,4 @@
-"""Changing a crawl by the API: add URLs, exclude, pause and resume. Each needs a token (`serve.access`)."""
+"""Change a crawl over the API: add URLs, exclude, pause and resume. Each requires a token (`serve.access`)."""
 
 from __future__ import annotations
 
@@ -21,49 +21,51 @@ MOST_URLS = 1_000
 _MAX_URL = 4_000
 
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The workspace does not take it; nothing was done"}
+    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The request is invalid; nothing was changed"}
 }
 
 Url = Annotated[str, Field(min_length=1, max_length=_MAX_URL)]
 
 
 class NewUrls(BaseModel):
-    """URLs for the crawl. All are taken, or none."""
+    """URLs for the crawl. Either all are accepted or none."""
 
-    urls: list[Url] = Field(min_length=1, max_length=MOST_URLS, description="Within the collection's scope. A known one is fetched again.")
-    collection: str = Field("", max_length=64, description="May be left out where there is only one.")
+    urls: list[Url] = Field(
+        min_length=1, max_length=MOST_URLS, description="URLs within the scope of the collection. A known URL is fetched again."
+    )
+    collection: str = Field("", max_length=64, description="Name of the collection; optional if there is only one.")
 
 
 class Taken(BaseModel):
-    """What was taken."""
+    """The accepted URLs."""
 
     collection: str
-    urls: list[str] = Field(description="As they will be known: normalised.")
+    urls: list[str] = Field(description="Normalised URLs, as stored.")
 
 
 class NewExclusion(BaseModel):
-    """What is to be gone."""
+    """Rules for URLs to exclude."""
 
     rules: list[Url] = Field(min_length=1, max_length=100, description="`host:NAME`, `domain:NAME` or `prefix:URL`.")
-    purge: bool = Field(False, description="Delete what is stored of it as well.")
+    purge: bool = Field(False, description="Also delete the stored data.")
 
 
 class Excluded(BaseModel):
-    """What holds now. `pending`: what is not gone yet, and why."""
+    """All exclusion rules in effect. `pending`: data that is not deleted yet, with the reason."""
 
     rules: list[str]
     pending: list[str]
 
 
 class Paused(BaseModel):
-    """A collection's state."""
+    """Whether a collection is paused."""
 
     collection: str
     paused: bool
 
 
 class HostList(BaseModel):
-    """Hosts, those with the most pages first; columns as in the table `hosts`."""
+    """Hosts, most pages first; columns as in the table `hosts`."""
 
     total: int
     hosts: list[dict[str, Any]]
@@ -76,41 +78,41 @@ def create_changes(root: str, access: Access) -> APIRouter:
 
     @router.post("/urls", responses=errors, status_code=202, dependencies=[Depends(access.writer)])
     def add(new: NewUrls) -> Taken:
-        """Add URLs to a crawl, whether it runs or rests."""
+        """Add URLs to a crawl. The crawl need not be running."""
         taken = submit(root, read_config(root), new.urls, new.collection)
         return Taken(collection=taken.collection, urls=list(taken.urls))
 
     @router.post("/exclusions", responses=errors, dependencies=[Depends(access.writer)])
     def exclude(new: NewExclusion) -> Excluded:
-        """Exclude sites for good: never fetched, found or shown again."""
+        """Exclude sites permanently from crawling and search."""
         report = exclude_and_purge(root, read_config(root), new.rules, remove=new.purge)
         return Excluded(rules=sorted(report["rules"]), pending=[f"{where}: {why}" for where, why in report["pending"]])
 
     @router.post("/collections/{name}/pause", responses=errors)
     def pause(name: str, by: str = Depends(access.writer)) -> Paused:
-        """Have nothing fetched for a collection until it is resumed."""
+        """Pause a collection: nothing is fetched for it until it is resumed."""
         set_paused(root, name, paused=True, by=by)
         return Paused(collection=name, paused=True)
 
     @router.post("/collections/{name}/resume", responses=errors, dependencies=[Depends(access.writer)])
     def resume(name: str) -> Paused:
-        """Undo `pause`."""
+        """Resume a paused collection."""
         set_paused(root, name, paused=False)
         return Paused(collection=name, paused=False)
 
     @router.get("/hosts", responses=ERRORS)
     def hosts(
-        like: Annotated[str, Query(max_length=255, description="Only those whose name holds this.")] = "",
+        like: Annotated[str, Query(max_length=255, description="Only hosts whose name contains this text.")] = "",
         offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
         n: Annotated[int, Query(ge=1, le=1_000)] = 100,
     ) -> HostList:
-        """The hosts that are known."""
+        """List the known hosts."""
         total, rows = list_hosts(root, like, offset, n)
         return HostList(total=total, hosts=rows)
 
     @router.get("/explain", responses={**ERRORS, 400: _WRONG[400]})
     def explain(url: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> dict[str, Any]:
-        """Everything that is known of a URL, as `lycosa explain --json` prints it."""
+        """Return the state of a URL and why it was or was not fetched, as printed by `lycosa explain --json`."""
         return dict(explain_url(root, read_config(root), url))
 
     return router

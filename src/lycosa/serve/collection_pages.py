@@ -1,4 +1,4 @@
-"""A collection's own page, /crawl/collection/NAME, and the same as JSON."""
+"""The page of a collection, /crawl/collection/NAME, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from lycosa.store.workspace import Workspace
 SEEDS_SHOWN = 20
 _FACTS_S, _LIST_S, _HISTORY_S = 3.0, 20.0, 60.0
 
-Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name.")]
-_WAITS = {"due": message("for their turn"), "host_rests": message("for their host's pause to be over")}
+Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Name of the collection.")]
+_WAITS = {"due": message("ready to be fetched"), "host_rests": message("host paused")}
 
 
 class CollectionLine(BaseModel):
     """A collection of the workspace, as `lycosa collection list --json` prints it."""
 
     name: str
-    language: str = Field(description="What its pages are filed under; empty: the language of each page.")
+    language: str = Field(description="Language that its pages are filed under in the library; empty: the language of each page.")
     configured: bool
     pages: int
     sites: int
-    bytes: int = Field(description="Of its pages, decoded.")
+    bytes: int = Field(description="Decoded size of its pages in bytes.")
     urls: dict[str, int] = Field(description="URLs by state.")
-    pages_ever: int = Field(description="What its page budget counts.")
-    on_disk: int = Field(description="Bytes of base files that are its alone.")
-    paused: bool = Field(description="By people, not by lycosa.toml.")
+    pages_ever: int = Field(description="Number of pages counted by the page budget (`max_pages`).")
+    on_disk: int = Field(description="Size in bytes of the base files that contain only this collection.")
+    paused: bool = Field(description="Paused on a page or by the API, not by lycosa.toml.")
 
 
 class CollectionHost(BaseModel):
-    """A host of a collection: its pages, and the URLs that wait there."""
+    """A host of a collection with its numbers of pages and of queued URLs."""
 
     host: str
     pages: int
@@ -56,7 +56,7 @@ class CollectionHost(BaseModel):
 
 
 class WaitingUrl(BaseModel):
-    """A URL that waits."""
+    """A queued URL."""
 
     url: str
     operation: str
@@ -67,17 +67,17 @@ class WaitingUrl(BaseModel):
 
 
 class CollectionAnswer(BaseModel):
-    """What a collection holds and waits for, and what it is crawled by."""
+    """Contents, queue and settings of a collection."""
 
     name: str
     language: str
     configured: bool
     paused: bool
     states: dict[str, int] = Field(description="URLs by state.")
-    waiting: dict[str, int] = Field(description="Known URLs by what they wait for: `due`, `host_rests`, or a reason.")
+    waiting: dict[str, int] = Field(description="Queued URLs by reason: `due`, `host_rests`, or a reason code.")
     pages: int
     newest: str | None
-    languages: dict[str, int] = Field(description="Live pages by language.")
+    languages: dict[str, int] = Field(description="Current pages by language.")
     fetches: int
     bytes: int
     first_fetch: str | None
@@ -85,13 +85,13 @@ class CollectionAnswer(BaseModel):
     statuses: dict[str, int]
     errors: dict[str, int]
     host_count: int
-    hosts: list[CollectionHost] = Field(description="Those with the most pages.")
-    queue: list[WaitingUrl] = Field(description="The first that wait, as they lie.")
+    hosts: list[CollectionHost] = Field(description="Hosts with the most pages.")
+    queue: list[WaitingUrl] = Field(description="First queued URLs, highest priority first.")
     schedule: dict[str, Any]
     seeds: list[str]
-    settings: dict[str, Any] = Field(description="Those of the last crawl; durations as text.")
-    changed: list[str] = Field(description="Settings that are not as by default.")
-    pending: list[str] = Field(description="Settings that lycosa.toml has otherwise now.")
+    settings: dict[str, Any] = Field(description="Settings of the last crawl; durations as text.")
+    changed: list[str] = Field(description="Names of settings that differ from their defaults.")
+    pending: list[str] = Field(description="Names of settings that differ in lycosa.toml; they take effect with the next crawl.")
 
 
 def create_collection_pages(root: str, frame: Frame) -> APIRouter:
@@ -104,7 +104,7 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
     def known(name: str) -> CollectionFacts:
         found = facts.get(name)
         if found is None:
-            raise HTTPException(404, "There is no such collection")
+            raise HTTPException(404, "Unknown collection")
         return found
 
     @router.get("/crawl/collection/{name}", response_class=HTMLResponse, include_in_schema=False)
@@ -121,9 +121,9 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
             history=over_time,
             columns=time_columns(over_time, words),
             counts=[
-                (words.t("Answers"), *most_of(found.statuses)),
+                (words.t("HTTP status"), *most_of(found.statuses)),
                 (words.t("Errors"), *most_of(found.errors)),
-                (words.t("Waiting"), *_waiting(found.waiting, words)),
+                (words.t("Queued URLs by reason"), *_waiting(found.waiting, words)),
             ],
             languages=most_of(found.languages),
             seeds=found.seeds[:SEEDS_SHOWN],
@@ -134,13 +134,13 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
 
     @router.get("/api/v1/collections", responses=ERRORS, tags=["crawl"])
     def collections() -> list[CollectionLine]:
-        """The collections that are configured or hold something."""
+        """List the collections that are configured or contain data."""
         resting = paused(open_storage(root))
         return [CollectionLine(**asdict(each), paused=each.name in resting) for each in lines.get("")]
 
     @router.get("/api/v1/collections/{name}", responses={**ERRORS, **NOT_FOUND}, tags=["crawl"])
     def collection(name: Name) -> CollectionAnswer:
-        """One collection."""
+        """Return contents, queue and settings of a collection."""
         found = asdict(known(name))
         for key in ("newest", "first_fetch", "last_fetch"):
             found[key] = _time(found[key])

@@ -1,4 +1,4 @@
-"""The crawl as pages: how it goes now and went, hosts, what is known of a URL; and, for those with a token, adding, pausing, excluding."""
+"""The crawl as pages: activity, history, hosts, the state of a URL; with a token also adding, pausing, excluding."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _MOST_COUNTED = 12
 _MAX_URL = 4_000
 
 _PARTS = (
-    ("exclusion", message("Excluded")),
+    ("exclusion", message("Exclusion")),
     ("collections", message("State and schedule")),
     ("robots", message("robots.txt")),
-    ("host_clock", message("The host's clock")),
+    ("host_clock", message("Host politeness")),
     ("visits", message("Fetches")),
     ("page", message("Page")),
-    ("referrers", message("Linked from")),
-    ("same_text", message("The same text")),
+    ("referrers", message("Inlinks")),
+    ("same_text", message("Pages with the same text")),
 )
 SAID = {
-    "added": message("Added: it is fetched as soon as its host's turn comes."),
-    "paused": message("Paused: what is in flight is finished."),
+    "added": message("The URLs have been added and are queued for fetching."),
+    "paused": message("Paused. Requests in flight are completed."),
     "resumed": message("Resumed."),
     "excluded": message("Excluded."),
 }
@@ -71,10 +71,10 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
             history=over_time,
             columns=time_columns(over_time, words),
             counts=[
-                (words.t("Answers"), *most_of(known["statuses"])),
+                (words.t("HTTP status"), *most_of(known["statuses"])),
                 (words.t("Errors"), *most_of(known["errors"])),
                 (words.t("Languages"), *most_of(known["languages"])),
-                (words.t("Links refused"), *most_of(known["refused_links"])),
+                (words.t("Refused links"), *most_of(known["refused_links"])),
             ],
             said=words.t(SAID[said]) if said in SAID else "",
         )
@@ -90,7 +90,7 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
     def host(request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]) -> HTMLResponse:
         facts = host_facts(root, name)
         if facts is None:
-            raise HTTPException(404, "This host is not known here")
+            raise HTTPException(404, "Unknown host")
         return frame.page(
             request,
             "host.html",
@@ -130,7 +130,7 @@ def _create_changes(router: APIRouter, root: str, access: Access) -> None:
         fields = await form_fields(request)
         urls = [line.strip() for line in fields.get("urls", "").splitlines() if line.strip()]
         if not urls:
-            raise UsageError("there is no URL in the form")
+            raise UsageError("the form contains no URL: enter at least one, one URL per line")
         await run_in_threadpool(lambda: submit(root, read_config(root), urls, fields.get("collection", "")))
         return RedirectResponse("/crawl?said=added", 303)
 
@@ -161,7 +161,7 @@ def time_columns(history: History, words: Interface) -> list[tuple[str, int, int
     return [
         (
             words.t(
-                "{time}: {n, plural, one {# fetch} other {# fetches}}, {bad, number} of them failed",
+                "{time}: {n, plural, one {# fetch} other {# fetches}}, {bad, number} failed",
                 time=words.time(bucket.at_ms),
                 n=bucket.visits,
                 bad=bucket.errors,

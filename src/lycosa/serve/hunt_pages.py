@@ -1,4 +1,4 @@
-"""Hunts as pages: ask, watch results rise, stop, and read them again later."""
+"""Hunts as pages: start one, follow its results, stop it, and list past hunts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lycosa.serve.interface import Interface, message
 from lycosa.serve.present import cached_href, web_href
 
 _ENDS = {
-    "enough": message("enough was found"),
-    "max_time": message("the time is over"),
-    "max_pages": message("as many pages as wanted were fetched"),
-    "finished": message("nothing is left to follow"),
-    "stopped": message("somebody stopped it"),
+    "enough": message("enough results found"),
+    "max_time": message("time limit reached"),
+    "max_pages": message("page limit reached"),
+    "finished": message("no links left to follow"),
+    "stopped": message("stopped on request"),
 }
 
 
@@ -63,7 +63,7 @@ def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRout
     def follow(request: Request, hunt_id: str) -> HTMLResponse:
         view = board.view(hunt_id)
         if view is None:
-            raise HTTPException(404, "This hunt is not known here")
+            raise HTTPException(404, "Unknown hunt")
         words = frame.words(request)
         results = [
             {

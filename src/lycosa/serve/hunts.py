@@ -32,32 +32,32 @@ Begin = Callable[[HuntRequest], Hunting]
 
 
 class HuntAsked(BaseModel):
-    """What to hunt for, and when to stop."""
+    """Query, seeds and limits of a hunt."""
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str = Field(min_length=1, max_length=2_000, description="What to look for, in the query language of the search.")
+    query: str = Field(min_length=1, max_length=2_000, description="Query, in the query language of the search.")
     seeds: list[Annotated[str, Field(max_length=4_096)]] = Field(
         default=[],
         max_length=100,
-        description="Pages to start from. They are not the operator's word: private addresses stay out of reach but the workspace's own.",
+        description="Seed URLs. Private addresses are refused, except hosts that are seeds of the workspace.",
     )
-    from_index: bool | None = Field(None, description="Start from what the index has; by default only where no seed is named.")
-    time: str = Field("30s", max_length=16, description="How long, as in `2m`; an hour at most.")
+    from_index: bool | None = Field(None, description="Start from matching pages of the index (default: only without `seeds`).")
+    time: str = Field("30s", max_length=16, description="Time limit with its unit, for example `2m`; at most one hour.")
     pages: int | None = Field(None, ge=1, le=100_000, description="Stop after this many pages.")
     enough: int | None = Field(None, ge=1, le=10_000, description="Stop after this many relevant pages.")
     strategy: StrategyName = "best"
-    agents: int = Field(AGENTS, ge=1, le=50, description="Fetches at once.")
-    collection: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection to put the pages into.")
-    scope: Literal["host", "domain", "prefix", "any"] = Field("any", description="Which links may be followed.")
-    width: int = Field(WIDTH, ge=1, le=1_000, description="fish, shark: links taken of a page, on average.")
-    depth: int = Field(DEPTH, ge=0, le=100, description="fish, shark: steps allowed without a relevant page.")
+    agents: int = Field(AGENTS, ge=1, le=50, description="Number of concurrent requests.")
+    collection: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Collection to store the pages in.")
+    scope: Literal["host", "domain", "prefix", "any"] = Field("any", description="Which links to follow, relative to the seeds.")
+    width: int = Field(WIDTH, ge=1, le=1_000, description="fish, shark: mean number of links followed per page.")
+    depth: int = Field(DEPTH, ge=0, le=100, description="fish, shark: maximum number of steps without a relevant page.")
 
     def request(self) -> HuntRequest:
-        """Raises UsageError for a time that is none, or too long."""
+        """Raises UsageError for an invalid time, or one over an hour."""
         time_ms = parse_duration_ms(self.time)
         if not 0 < time_ms <= LONGEST_MS:
-            raise UsageError(f"time {self.time!r}: a hunt over the API may take up to an hour")
+            raise UsageError(f"time {self.time!r}: the time limit of a hunt must be more than 0 and at most 1h")
         return HuntRequest(
             self.query,
             tuple(self.seeds),
@@ -76,31 +76,39 @@ class HuntAsked(BaseModel):
 
 
 class HuntResult(BaseModel):
-    """The data of an event `found`, and each of the `results` of `ended` (without `rank` and `seconds`)."""
+    """Data of an event `found`, and of each entry of `results` of `ended` (without `rank` and `seconds`)."""
 
     event: Literal["found"] = "found"
     url: str
     title: str
-    score: float = Field(description="How well the page answers, 0 to 1, by what is known at that time.")
-    snippet: str = Field(description="Plain text, not HTML: escape it.")
-    fragments: list[dict[str, Any]] = Field(description="The snippet in pieces: `text`, and `match`, whether it matches the question.")
+    score: float = Field(description="Relevance of the page, 0 to 1, estimated when it was fetched.")
+    snippet: str = Field(description="Plain text, not HTML. Escape it before display.")
+    fragments: list[dict[str, Any]] = Field(description="Snippet in fragments: `text`, and `match`: whether the text matches the query.")
     language: str
-    number: int = Field(description="The how many-th page of the hunt it was.")
-    via: str = Field(description="The page that led to it; empty for one to start from.")
-    rank: int = Field(description="Its place among those found until then.")
-    seconds: float = Field(description="Since the hunt began.")
+    number: int = Field(description="Ordinal number of the page among those fetched by the hunt.")
+    via: str = Field(description="Page that links to it; empty for a seed.")
+    rank: int = Field(description="Rank among the pages found so far.")
+    seconds: float = Field(description="Seconds since the start of the hunt.")
 
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "A stream of events. `started`; `found` for each relevant page as soon as it is fetched; `progress` about once a "
         "second; last `ended` with the ranked `results`, or `failed` with a `message`. The data of each is one JSON object. "
-        "Closing the connection ends the hunt; what it fetched is kept.",
+        "Closing the connection ends the hunt; the fetched pages are kept.",
         "content": {"text/event-stream": {"schema": HuntResult.model_json_schema()}},
     },
-    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The question has no words, or a seed is no URL"},
+    400: {
+        "model": Problem,
+        "content": {"application/problem+json": {}},
+        "description": "The query contains no words, or a seed is not a valid URL",
+    },
     503: ERRORS[503],
-    409: {"model": Problem, "content": {"application/problem+json": {}}, "description": "A crawl or another hunt works in the workspace"},
+    409: {
+        "model": Problem,
+        "content": {"application/problem+json": {}},
+        "description": "The workspace is in use by a crawl or another hunt",
+    },
     **WRITE_ERRORS,
 }
 
@@ -118,7 +126,7 @@ def create_hunts(access: Access, begin: Begin) -> APIRouter:
         dependencies=[Depends(access.writer)],
     )
     async def hunt(request: Request, asked: Annotated[HuntAsked, Body()]) -> Response:
-        """Go out for a question: follow what looks relevant, and tell each page that answers as soon as it is fetched."""
+        """Focused crawl: follow the most relevant links and stream each relevant page as soon as it is fetched."""
         try:
             hunting = begin(asked.request())
         except OwnedError as error:
@@ -140,7 +148,12 @@ async def _stream(hunting: Hunting) -> AsyncIterator[bytes]:
                 if event["event"] in LAST:
                     return
             if not alive and not told:
-                yield _sent({"event": "failed", "message": "the hunt died; what it fetched is archived, and the next start takes it up"})
+                yield _sent(
+                    {
+                        "event": "failed",
+                        "message": "the hunt process ended unexpectedly; its pages are archived and recovered at the next start",
+                    }
+                )
                 return
             silent_s = 0.0 if told else silent_s + _LOOK_S
             if silent_s >= _ALIVE_EVERY_S:

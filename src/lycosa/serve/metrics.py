@@ -14,7 +14,7 @@ def create_metrics(root: str) -> APIRouter:
 
     @router.get("/metrics", tags=["workspace"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> Response:
-        """Figures in Prometheus' text format."""
+        """Return the metrics of the workspace in the Prometheus text format."""
         return Response(meter.text(), media_type=CONTENT_TYPE)
 
     return router

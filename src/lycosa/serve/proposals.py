@@ -1,4 +1,4 @@
-"""The public's form for sites that should be crawled (`serve.public_form`), and the page where those with a token decide."""
+"""The public form to propose sites (`serve.public_form`), and the page where users with a token decide."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create_proposals(root: str, frame: Frame, access: Access, *, public: bool) -
         async def send(request: Request) -> Response:
             require_same_site(request)
             if wait_s := rates.take(address_of_client(request)):
-                raise HTTPException(429, "Too many proposals from your address", {"Retry-After": str(wait_s)})
+                raise HTTPException(429, "Too many proposals from your IP address", {"Retry-After": str(wait_s)})
             fields = await form_fields(request)
             await run_in_threadpool(propose, open_storage(root), fields.get("url", ""), fields.get("note", ""))
             return RedirectResponse("/propose?done=true", 303)

@@ -1,4 +1,4 @@
-"""Sites as pages: which there are, what is known of one (tree, map, reports), and what changed."""
+"""Sites as pages: the list of sites, the audit of one (tree, map, reports), and its changes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _MAP_POLICY = (
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     **ERRORS,
-    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Nothing is known of this site"},
+    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Unknown site"},
 }
 
-Name = Annotated[str, Query(alias="name", min_length=1, max_length=300, description="A hostname, host:port, or a URL of the site.")]
+Name = Annotated[str, Query(alias="name", min_length=1, max_length=300, description="Host, host:port or URL of the site.")]
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,57 +56,57 @@ LISTS: tuple[Listing, ...] = (
     Listing(
         "broken",
         message("Broken links"),
-        (message("Page"), message("leads to"), message("Answer"), message("Words of the link")),
+        (message("Page"), message("Target"), message("Response"), message("Anchor text")),
         lambda each: (each.source, each.target, each.answer, each.anchor),
     ),
     Listing(
         "orphans",
-        message("Listed, and no link leads there"),
-        (message("URL"), message("listed in"), message("State")),
+        message("Orphan pages (in the sitemap, not linked)"),
+        (message("URL"), message("Listed in"), message("State")),
         lambda each: (each.url, each.listed_in, each.state),
     ),
     Listing(
         "chains",
         message("Redirect chains"),
-        (message("from"), message("by way of"), message("Answer")),
+        (message("From"), message("Redirects to"), message("Result")),
         lambda each: (each.urls[0], " → ".join(each.urls[1:]), each.end),
     ),
     Listing(
         "duplicates",
-        message("Pages with one text"),
-        (message("Page"), message("the same as"), message("Title")),
+        message("Duplicate content"),
+        (message("Page"), message("Same text as"), message("Title")),
         lambda each: (each.urls[0], " ".join(each.urls[1:]), each.title),
     ),
     Listing("untitled", message("Pages without a title"), (message("Page"),), lambda each: (each.url,)),
     Listing(
         "slow",
         message("Slow pages"),
-        (message("Page"), message("Milliseconds"), message("Title")),
+        (message("Page"), message("Response time (ms)"), message("Title")),
         lambda each: (each.url, each.duration_ms, each.title),
     ),
     Listing(
         "heavy",
-        message("Heavy pages"),
-        (message("Page"), message("Bytes"), message("Title")),
+        message("Large pages"),
+        (message("Page"), message("Size (bytes)"), message("Title")),
         lambda each: (each.url, each.size, each.title),
     ),
     Listing(
         "hreflang",
-        message("Translations that do not answer"),
-        (message("Page"), message("Language"), message("names"), message("Why")),
+        message("hreflang without return link"),
+        (message("Page"), message("Language"), message("Linked translation"), message("Reason")),
         lambda each: (each.source, each.language, each.target, each.reason),
     ),
     Listing(
         "mixed",
         message("Mixed content"),
-        (message("Page"), message("loads"), message("Kind")),
+        (message("Page"), message("Resource"), message("Resource type")),
         lambda each: (each.source, each.target, each.kind),
     ),
-    Listing("faults", message("Faults of documents"), (message("Page"), message("Fault")), lambda each: (each.url, each.fault)),
+    Listing("faults", message("Document errors"), (message("Page"), message("Error")), lambda each: (each.url, each.fault)),
     Listing(
         "page_list",
         message("All pages"),
-        (message("Page"), message("Title"), message("Depth"), message("Links to it"), message("Links in it"), message("Bytes")),
+        (message("Page"), message("Title"), message("Click depth"), message("Inlinks"), message("Outlinks"), message("Size (bytes)")),
         lambda each: (each.url, each.title, each.depth, each.in_links, each.out_links, each.size),
     ),
 )
@@ -164,13 +164,13 @@ def create_site_pages(root: str, frame: Frame) -> APIRouter:
 
     @router.get("/api/v1/site", responses=_ERRORS, tags=["sites"])
     def site_json(name: Name) -> dict[str, Any]:
-        """What is known of a site, as `lycosa site --json` prints it."""
+        """Return the audit of a site, as printed by `lycosa site --json`."""
         report = _report(reports, name)
         return {field: getattr(report, field) for field in SiteReport.__dataclass_fields__}
 
     @router.get("/api/v1/changes", responses=_ERRORS, tags=["sites"])
     def changes_json(name: Name, days: Annotated[int, Query(ge=1, le=_MOST_DAYS)] = 7) -> list[Change]:
-        """New, gone and changed pages of a site, as `lycosa changes --no-diff --json` prints them."""
+        """List new, gone and changed pages of a site, as printed by `lycosa changes --no-diff --json`."""
         return _changes(root, name, days)
 
     return router
@@ -181,21 +181,21 @@ def _report(reports: Kept[str, SiteReport], name: str) -> SiteReport:
     try:
         return reports.get(name)
     except UsageError:
-        raise HTTPException(404, "Nothing is known of this site") from None
+        raise HTTPException(404, "Unknown site") from None
 
 
 def _changes(root: str, name: str, days: int) -> list[Change]:
     try:
         return changes_of(root, read_config(root), datetime.now(UTC) - timedelta(days=days), name, differences=False)
     except UsageError:
-        raise HTTPException(404, "Nothing is known of this site") from None
+        raise HTTPException(404, "Unknown site") from None
 
 
 def _depth_columns(report: SiteReport, words: Interface) -> list[tuple[str, int, int]]:
     return [
         (
             words.t(
-                "{depth, plural, =-1 {not reached by links} one {# link from home} other {# links from home}}: {n, number}",
+                "{depth, plural, =-1 {Not reachable from the home page} other {Depth #}}: {n, plural, one {# page} other {# pages}}",
                 depth=depth,
                 n=pages,
             ),

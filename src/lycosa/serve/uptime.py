@@ -1,7 +1,6 @@
-"""`/api/v1/uptime`: what is watched, how it fared, outages; adding and removing.
+"""`/api/v1/uptime`: list monitors, their availability and outages; add and remove monitors.
 
-What somebody watches is nobody else's business: reading takes a token too. Commands and files as targets, and addresses that are not
-public, are for who sits at the machine.
+Reading requires a token too. Commands and files as notification targets, and private addresses, can only be set on the machine itself.
 """
 
 from __future__ import annotations
@@ -23,32 +22,32 @@ from lycosa.serve.problems import Problem
 MAX_URL = 2_000
 
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "It cannot be done as asked; nothing was"}
+    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The request is invalid; nothing was changed"}
 }
 
-Duration = Annotated[str, Field(max_length=40, examples=["60s"], description="With its unit.")]
+Duration = Annotated[str, Field(max_length=40, examples=["60s"], description="Duration with its unit.")]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 WhatQuery = Annotated[str, Query(alias="url", max_length=MAX_URL, description="A URL, or a host without a scheme.")]
 
 
 class NewMonitor(BaseModel):
-    """A page to watch; what is left out is as docs/settings.md has it for [[monitor]]."""
+    """A URL to monitor. Omitted fields have the defaults of `[[monitor]]` in docs/settings.md."""
 
     url: str = Field(max_length=MAX_URL)
     name: str | None = Field(None, max_length=200)
     every: Duration | None = None
-    expect: str | None = Field(None, max_length=10_000, description="A text that the page must hold.")
-    status: list[str] | None = Field(None, max_length=20, description="Good statuses: 200, 2xx.")
+    expect: str | None = Field(None, max_length=10_000, description="Text that the response must contain.")
+    status: list[str] | None = Field(None, max_length=20, description="Accepted statuses, for example 200 or 2xx.")
     timeout: Duration | None = None
     confirm: int | None = Field(None, ge=0, le=10)
     confirm_after: Duration | None = None
     pause: Duration | None = None
     certificate: Duration | None = None
-    notify: list[Target] | None = Field(None, max_length=10, description="`webhook URL`: who is told.")
+    notify: list[Target] | None = Field(None, max_length=10, description="Notification targets: `webhook URL`.")
 
 
 class Watched(BaseModel):
-    """A page that is watched from now on. `running`: somebody makes checks in the workspace now."""
+    """A new monitor. `running`: whether a process runs checks in the workspace now."""
 
     url: str
     running: bool
@@ -59,28 +58,28 @@ class OutageAnswer(BaseModel):
 
     url: str
     since: str = Field(description="UTC, ISO 8601.")
-    until: str | None = Field(description="Null: it goes on.")
+    until: str | None = Field(description="UTC, ISO 8601; null: ongoing.")
     cause: Literal["dns", "connect", "tls", "timeout", "status", "content"]
     text: str
-    checks: int = Field(description="Those that failed.")
-    offline: bool = Field(description="Our own network was down.")
+    checks: int = Field(description="Number of failed checks.")
+    offline: bool = Field(description="The network of this server was down.")
 
 
 class WindowAnswer(BaseModel):
-    """A stretch of time up to now."""
+    """A time window that ends now."""
 
-    availability: float | None = Field(description="0 to 1; null: it was not watched.")
-    known_ms: int = Field(description="How much of it was watched.")
+    availability: float | None = Field(description="Share of `known_ms` in which it was available, 0 to 1; null: not monitored.")
+    known_ms: int = Field(description="Monitored time in milliseconds, without outages of the network of this server.")
     checks: int
     failed: int
 
 
 class LatencyAnswer(BaseModel):
-    """Of the good checks of 24 hours."""
+    """Response times of the successful checks of the last 24 hours."""
 
     p50_ms: float | None
     p95_ms: float | None
-    steps: dict[str, float | None] = Field(description="Medians: dns, connect, tls, first_byte.")
+    steps: dict[str, float | None] = Field(description="Medians by phase: dns, connect, tls, first_byte.")
 
 
 class SparkAnswer(BaseModel):
@@ -91,7 +90,7 @@ class SparkAnswer(BaseModel):
 
 
 class LastAnswer(BaseModel):
-    """The last check that was committed."""
+    """The last committed check."""
 
     at: str
     verdict: str
@@ -103,7 +102,7 @@ class LastAnswer(BaseModel):
 
 
 class MonitorAnswer(BaseModel):
-    """One URL."""
+    """Availability of one URL."""
 
     url: str
     name: str
@@ -111,13 +110,13 @@ class MonitorAnswer(BaseModel):
     every_ms: int
     windows: dict[str, WindowAnswer]
     latency: LatencyAnswer
-    sparkline: list[SparkAnswer] = Field(description="24 hours, the last one at the end.")
+    sparkline: list[SparkAnswer] = Field(description="The last 24 hours, oldest first.")
     outages: list[OutageAnswer]
     last: LastAnswer | None
 
 
 class PageAnswer(BaseModel):
-    """A page by the crawl's own visits."""
+    """A page, measured by the fetches of the crawl."""
 
     url: str
     visits: int
@@ -130,7 +129,7 @@ class PageAnswer(BaseModel):
 
 
 class PagesAnswer(BaseModel):
-    """A host's pages by the crawl's own visits."""
+    """The pages of a host, measured by the fetches of the crawl."""
 
     pages: int
     visits: int
@@ -141,12 +140,14 @@ class PagesAnswer(BaseModel):
 
 
 class UptimeAnswer(BaseModel):
-    """Monitors; of a host its pages too."""
+    """Monitors; for a host also its pages."""
 
-    name: str = Field("", description="The URL or host that was asked for.")
+    name: str = Field("", description="URL or host of the request.")
     monitors: list[MonitorAnswer]
     pages: PagesAnswer | None = None
-    live: dict[str, Any] | None = Field(description="What the process says that makes checks; null: nobody does.")
+    live: dict[str, Any] | None = Field(
+        description="Current state reported by the process that runs the checks; null: no process runs checks."
+    )
 
 
 def create_uptime(root: str, access: Access) -> APIRouter:
@@ -156,26 +157,26 @@ def create_uptime(root: str, access: Access) -> APIRouter:
 
     @router.get("/uptime", responses=errors, dependencies=[Depends(access.reader)])
     def uptime(what: WhatQuery = "") -> UptimeAnswer:
-        """How everything that is watched fared in 24 hours, or one host or URL in 30 days."""
+        """Return the availability of all monitors in the last 24 hours, or of one host or URL in the last 30 days."""
         config = read_config(root)
         report = host_report(root, config, what) if what else list_monitors(root, config)
         return UptimeAnswer.model_validate(with_dates(asdict(report)))
 
     @router.get("/uptime/outages", responses=errors, dependencies=[Depends(access.reader)])
     def outages(what: WhatQuery = "") -> list[OutageAnswer]:
-        """The outages of 30 days, the newest first."""
+        """List the outages of the last 30 days, newest first."""
         found = all_outages(root, read_config(root), what)
         return [OutageAnswer.model_validate(with_dates(asdict(each))) for each in found]
 
     @router.post("/uptime", responses=errors, status_code=201, dependencies=[Depends(access.writer)])
     def add(new: NewMonitor) -> Watched:
-        """Watch a page. Who makes checks takes it up within seconds."""
+        """Add a monitor. A running process starts its checks within seconds."""
         added = add_monitor(root, read_config(root), new.model_dump(exclude_none=True), private=False)
         return Watched(url=added.monitor.url, running=added.owner is not None)
 
     @router.delete("/uptime", responses=errors, status_code=204, dependencies=[Depends(access.writer)])
     def remove(url: Annotated[str, Query(max_length=MAX_URL)]) -> None:
-        """Watch a page no more. Its history stays."""
+        """Remove a monitor. Its history is kept."""
         remove_monitor(root, read_config(root), url)
 
     return router

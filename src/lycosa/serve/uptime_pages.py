@@ -1,4 +1,4 @@
-"""Availability as pages: what is watched and how it fares, one page's history; and, for those with a token, adding and removing."""
+"""Availability as pages: all monitors, the history of one; with a token also adding and removing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATES = {
     "up": message("up"),
     "down": message("down"),
     "failing": message("failing"),
-    "new": message("not looked at yet"),
+    "new": message("not checked yet"),
 }
 
 
@@ -53,7 +53,7 @@ def create_uptime_pages(root: str, frame: Frame, access: Access) -> APIRouter:
         try:
             found = reports.get(name)
         except UsageError:
-            raise HTTPException(404, "Nothing is known of this") from None
+            raise HTTPException(404, "Unknown host or URL") from None
         words = frame.words(request)
         return frame.page(
             request, "uptime_of.html", report=found, rows=[_row(each, found.live, words) for each in found.monitors], name=found.name
@@ -96,10 +96,10 @@ def _spark(sparks: Sequence[Spark], words: Interface) -> list[tuple[str, float, 
     found = []
     for hours, spark in enumerate(reversed(sparks), 1):
         if spark.up is None:
-            found.append((words.t("{n, plural, one {# hour ago} other {# hours ago}}: not watched", n=hours), 0.0, False))
+            found.append((words.t("{n, plural, one {# hour ago} other {# hours ago}}: not monitored", n=hours), 0.0, False))
             continue
         said = words.t(
-            "{n, plural, one {# hour ago} other {# hours ago}}: up {share, number, percent}, {ms, number, ::.} ms",
+            "{n, plural, one {# hour ago} other {# hours ago}}: availability {share, number, percent}, median {ms, number, ::.} ms",
             n=hours,
             share=spark.up,
             ms=spark.p50_ms or 0.0,

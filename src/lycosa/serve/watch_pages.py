@@ -1,4 +1,4 @@
-"""Watches as pages: texts that are looked for in every page, and where they were found. For those with a token alone."""
+"""Watches as pages: text patterns that are matched against every page, and their matches. Requires a token."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def create_watch_pages(root: str, frame: Frame, access: Access) -> APIRouter:
             )
 
         if not texts:
-            raise UsageError("there is no text in the form")
+            raise UsageError("the form contains no pattern: enter at least one, one pattern per line")
         await run_in_threadpool(watch)
         return RedirectResponse("/watch", 303)
 
@@ -70,7 +70,7 @@ def create_watch_pages(root: str, frame: Frame, access: Access) -> APIRouter:
         try:
             listed, total = matches(root, watch, site=site, most=MATCHES)
         except UsageError:
-            raise HTTPException(404, "There is no such watch") from None
+            raise HTTPException(404, "Unknown watch") from None
         names = {each.order.id: each.order.name for each in list_watches(root)}
         return frame.page(request, "matches.html", matches=listed, total=total, watch=watch, site=site, names=names)
 

@@ -1,7 +1,7 @@
-"""`/api/v1/watches` and `/api/v1/matches`: texts that are looked for in every page, and where they were found.
+"""`/api/v1/watches` and `/api/v1/matches`: text patterns that are matched against every page, and their matches.
 
-What somebody watches for is nobody else's business: reading takes a token too. Commands and files as targets are for who sits at the
-machine; over the network only webhooks can be set.
+Reading requires a token too. Over the network only webhooks can be set as notification targets; commands and files can only be set on
+the machine itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_TEXTS = 10_000
 MOST_MATCHES = 1_000
 
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "It cannot be done as asked; nothing was"}
+    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The request is invalid; nothing was changed"}
 }
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
@@ -33,23 +33,25 @@ Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 
 
 class NewWatch(BaseModel):
-    """Texts to look for in every page that is fetched from now on."""
+    """Text patterns to match against every page fetched from now on."""
 
-    texts: list[Text] = Field(min_length=1, max_length=MOST_TEXTS, description="As they stand in pages' text.")
-    name: str = Field("", max_length=200, description="What to call it; else its first text.")
-    ignore: list[Literal["case", "accents", "width"]] = Field([], description="What makes no difference.")
-    collections: list[str] = Field([], max_length=100, description="Only in pages of these; none: of all.")
-    notify: list[Target] = Field([], max_length=10, description="`webhook URL`: who is told of each page.")
+    texts: list[Text] = Field(min_length=1, max_length=MOST_TEXTS, description="Patterns: literal strings of the extracted page text.")
+    name: str = Field("", max_length=200, description="Name; empty: the first pattern.")
+    ignore: list[Literal["case", "accents", "width"]] = Field([], description="Differences to ignore when matching.")
+    collections: list[str] = Field([], max_length=100, description="Only match pages of these collections; empty: all.")
+    notify: list[Target] = Field([], max_length=10, description="Notification targets: `webhook URL`. One notification per matching page.")
 
 
 class WatchTarget(BaseModel):
-    """How somebody who is told stands."""
+    """Delivery state of a notification target."""
 
-    target: str = Field(description="Without what may be a secret in a webhook's path.")
+    target: str = Field(description="The target; parts of a webhook URL that may be secret are removed.")
     delivered: int
     waiting: int
-    dropped: int = Field(description="Refused by the target for good, or pushed out by newer ones.")
-    problem: str = Field(description="Why the last attempt failed; empty if it did not.")
+    dropped: int = Field(
+        description="Notifications permanently refused by the target, or replaced by newer ones because too many were pending."
+    )
+    problem: str = Field(description="Error of the last attempt; empty if it succeeded.")
 
 
 class Watch(BaseModel):
@@ -65,20 +67,20 @@ class Watch(BaseModel):
 
 
 class Match(BaseModel):
-    """A text in a page."""
+    """Matches of a pattern in a page."""
 
     url: str
-    watch: str = Field(description="The id of the watch, or of the call of `find`.")
+    watch: str = Field(description="ID of the watch or of the `find` call.")
     text: str
-    positions: list[int] = Field(description="Character offsets in the page's text, the first 1,000.")
-    count: int = Field(description="How often it stands there.")
+    positions: list[int] = Field(description="Character offsets in the page text, at most the first 1,000.")
+    count: int = Field(description="Number of occurrences.")
     found_at: datetime = Field(description="When the page was fetched.")
     collection: str
-    context: str = Field(description="What stands around the first place. Text from a stranger's page.")
+    context: str = Field(description="Text around the first occurrence. It is untrusted input from the page.")
 
 
 class Matches(BaseModel):
-    """Matches, the latest first."""
+    """Matches, newest first."""
 
     total: int
     matches: list[Match]
@@ -91,12 +93,12 @@ def create_watches(root: str, access: Access) -> APIRouter:
 
     @router.get("/watches", responses=errors, dependencies=[Depends(access.reader)])
     def watches() -> list[Watch]:
-        """What is looked for, oldest first."""
+        """List the watches, oldest first."""
         return [_watch(each) for each in list_watches(root)]
 
     @router.post("/watches", responses=errors, status_code=201, dependencies=[Depends(access.writer)])
     def add(new: NewWatch) -> Watch:
-        """Look for texts in every page that is fetched from now on. A crawl that runs takes it up within seconds."""
+        """Add a watch. A running crawl applies it within seconds."""
         config = read_config(root)
         return _watch(
             add_watch(
@@ -113,20 +115,18 @@ def create_watches(root: str, access: Access) -> APIRouter:
 
     @router.delete("/watches/{watch}", responses=errors, status_code=204, dependencies=[Depends(access.writer)])
     def remove(watch: str) -> None:
-        """Look for it no more, by its id or name. What it found stays."""
+        """Remove a watch by ID or name. Its matches are kept."""
         remove_watch(root, watch)
 
     @router.get("/matches", responses=errors, dependencies=[Depends(access.reader)])
     def found(
-        watch: Annotated[
-            str, Query(max_length=200, description="Of this watch (id or name), or call of `find` (id). Without: of all.")
-        ] = "",
-        since: Annotated[datetime | None, Query(description="Found since then.")] = None,
-        site: Annotated[str, Query(max_length=2_000, description="Only in pages of this host, or below this URL.")] = "",
-        n: Annotated[int, Query(ge=1, le=MOST_MATCHES, description="How many, the latest first.")] = 100,
-        every: Annotated[bool, Query(description="All versions of each page, not the newest alone.")] = False,
+        watch: Annotated[str, Query(max_length=200, description="ID or name of a watch, or ID of a `find` call (default: all).")] = "",
+        since: Annotated[datetime | None, Query(description="Only matches in pages fetched since this time.")] = None,
+        site: Annotated[str, Query(max_length=2_000, description="Only pages of this host, or whose URL starts with this URL.")] = "",
+        n: Annotated[int, Query(ge=1, le=MOST_MATCHES, description="Maximum number of matches, newest first.")] = 100,
+        every: Annotated[bool, Query(description="Include older versions of each page.")] = False,
     ) -> Matches:
-        """Where the texts were found."""
+        """List the matches of the patterns."""
         listed, total = matches(root, watch, since=since, site=site, most=n, every=every)
         return Matches(
             total=total,
