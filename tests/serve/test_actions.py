@@ -288,8 +288,8 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.sees("State and schedule", "visited", home)
 
         reader.follow("Sites", ".around")
-        reader.fill("Name", host)
-        reader.press("Show")
+        reader.fill("Host name contains", host)
+        reader.press("Filter")
         assert asked(reader)["like"] == [host]
         reader.follow(host)
         assert "/life/" in reader.texts("tbody th")
@@ -304,7 +304,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
             if report == "Changes":
                 break  # a page of its own
         reader.go(f"/site/changes?name={host}")
-        reader.fill("Days back", "30")
+        reader.fill("Number of days", "30")
         reader.press("Show")
         assert asked(reader)["days"] == ["30"]
         reader.follow("all versions", f'tr:has(a[href$="={quote(home, safe="")}"])')
@@ -316,17 +316,17 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.go("/crawl")
         assert reader.value("document.querySelectorAll('svg.chart title').length") > 0
         reader.follow(host)
-        reader.sees("Last fetches", "Nothing waits there.")
+        reader.sees("Recent fetches", "No URLs are queued.")
         reader.go("/crawl")
         reader.follow("default", "tbody")
-        reader.sees("Over time", "Hosts", "Languages")
-        reader.follow("Search its pages")
+        reader.sees("Fetches over time", "Hosts", "Languages")
+        reader.follow("Search this collection")
         assert asked(reader)["q"] == ["collection:default"]
         assert reader.texts(TITLES)
         reader.go("/crawl")
         reader.follow("All hosts")
-        reader.fill("Name", "127.0.2.2")
-        reader.press("Show")
+        reader.fill("Host name contains", "127.0.2.2")
+        reader.press("Filter")
         assert reader.texts("tbody th") == ["127.0.2.2"]
         reader.go("/crawl")
         reader.fill("URL", home)
@@ -336,16 +336,16 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.go("/uptime")
         reader.fill("Host or URL", host)
         reader.press("Show")
-        reader.sees("by the crawl's own visits", "answered well")
+        reader.sees("Pages of this host in the crawl", "successful")
 
 
 def test_the_language_of_our_words(chromium: Browser, address: str, way: Way) -> None:
     with person(chromium, address, way, "words") as reader:
         reader.go("/crawl")
         for name, code, direction, words in (
-            ("Русский", "ru", "ltr", "Сейчас"),
-            ("العربية", "ar", "rtl", "الآن"),
-            ("中文", "zh", "ltr", "现在"),
+            ("Русский", "ru", "ltr", "Текущая работа"),
+            ("العربية", "ar", "rtl", "النشاط الحالي"),
+            ("中文", "zh", "ltr", "当前活动"),
         ):
             reader.follow(name, ".foot")
             assert reader.place == "/crawl", "one stays where one was"

@@ -119,7 +119,7 @@ def come_in(someone: Person, world: World, path: str) -> None:
 def test_coming_in_and_changing_things(chromium: Browser, world: World, way: Way, tmp_path: Path) -> None:
     with person(chromium, world.address, way, "inside") as someone:
         someone.go("/hunt")
-        someone.follow("Sign in to hunt: that needs a token.")
+        someone.follow("Sign in with a token to start a hunt.")
         someone.fill("Token", "not a token")
         someone.press("Sign in", refused=401)
         someone.sees("This token is not known")
@@ -140,40 +140,40 @@ def test_coming_in_and_changing_things(chromium: Browser, world: World, way: Way
 
 def monitors(someone: Person, world: World) -> None:
     someone.follow("Uptime", ".around")
-    someone.sees("Nothing is watched yet.")
+    someone.sees("No monitors yet.")
     someone.fill("URL", f"http://{CRAWLED}:{world.port}/")
-    someone.press("Watch", refused=400)
+    someone.press("Add", refused=400)
     someone.sees("not a public address")
     someone.go("/uptime")
     someone.fill("URL", WATCHED)
-    someone.fill("What to call it", "Example")
-    someone.fill("How often", "30s")
-    someone.press("Watch")
+    someone.fill("Name", "Example")
+    someone.fill("Check interval", "30s")
+    someone.press("Add")
     (kept,) = monitors_of(world.storage, Config()).values()
     assert (kept.monitor.url, kept.monitor.name, kept.monitor.every) == (WATCHED, "Example", 30_000)
     (row,) = someone.texts("tbody tr")
     assert 75 < float(row.removeprefix("Example up ").partition("%")[0]) < 99  # four of twenty minutes, and those since
     assert someone.value("document.querySelectorAll('svg.spark title').length") == 24
     someone.follow("Example")
-    someone.sees("Outages in 30 days", "http 500")
+    someone.sees("Outages in the last 30 days", "http 500")
     someone.go("/uptime")
     someone.press(f"Remove {WATCHED}")
-    someone.sees("Nothing is watched yet.")
+    someone.sees("No monitors yet.")
     assert monitors_of(world.storage, Config()) == {}
 
 
 def watches(someone: Person, world: World) -> None:
     someone.follow("Watch", ".around")
-    someone.fill("Texts, one a line", "hollow oak\nwolf spider")
-    someone.fill("What to call it", "trees")
+    someone.fill("Patterns, one per line", "hollow oak\nwolf spider")
+    someone.fill("Name", "trees")
     someone.tick("accents")
-    someone.press("Watch")
+    someone.press("Add")
     (kept,) = [each for each in list_watches(world.root) if each.order.name == "trees"]
     assert (kept.order.name, kept.order.texts, kept.order.folding.names) == ("trees", ("hollow oak", "wolf spider"), ("accents",))
     someone.follow("trees")
-    someone.sees("No page holds it yet.")
-    someone.fill("Site", CRAWLED)
-    someone.press("Show")
+    someone.sees("No matches yet.")
+    someone.fill("Host or URL prefix", CRAWLED)
+    someone.press("Filter")
     someone.follow("Watch", "main")
     someone.press("Remove trees")
     someone.misses("trees")
@@ -184,17 +184,17 @@ def proposed(someone: Person, world: World) -> None:
     """Anybody proposes; somebody with a token drops it, or takes it, if a collection may."""
     for number, note in enumerate(("a site with dormice", "another one")):
         someone.go("/propose")
-        someone.fill("Address of the site", f"https://example.org/{code(someone.way)}/{number}")
-        someone.fill("Why it should be here", note)
-        someone.press("Propose")
+        someone.fill("URL of the site", f"https://example.org/{code(someone.way)}/{number}")
+        someone.fill("Reason", note)
+        someone.press("Submit")
         someone.sees("Thank you.")
     someone.go("/crawl")
-    someone.follow("Sites that were proposed")
+    someone.follow("Proposed sites")
     someone.sees("a site with dormice", "another one")
-    someone.press("Drop", "tr:has(form):first-child")
+    someone.press("Reject", "tr:has(form):first-child")
     (left,) = proposals(world.storage)
     assert left.note == "another one"
-    someone.press("Take")
+    someone.press("Accept")
     someone.sees("is not taken by collection")
     # As if its name had been a public one of a site that is in scope.
     path = f"run/moderation/{left.id}.json"
@@ -202,8 +202,8 @@ def proposed(someone: Person, world: World) -> None:
     world.storage.replace(path, (world.storage.read(path) or b"").replace(left.url.encode(), there.encode()))
     before = set(world.storage.names("inbox"))
     someone.go("/proposals")
-    someone.press("Take")
-    someone.sees("Nothing is proposed.")
+    someone.press("Accept")
+    someone.sees("No open proposals.")
     (submitted,) = set(world.storage.names("inbox")) - before
     assert there.encode() in (world.storage.read(f"inbox/{submitted}") or b"")
 
@@ -223,11 +223,11 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
     until(lambda: owner_of(world.storage) is None)  # of the hunt before
     with person(chromium, world.address, way, "hunt") as someone:
         come_in(someone, world, "/hunt")
-        someone.fill("Question", "wolf spider silk")
-        someone.fill("Pages to start from", f"http://{HUNTED}:{world.port}/silk.html")
-        someone.fill("How long", "5m")
-        someone.fill("Results that are enough", "300")
-        someone.press("Start the hunt")
+        someone.fill("Query", "wolf spider silk")
+        someone.fill("Seed URLs", f"http://{HUNTED}:{world.port}/silk.html")
+        someone.fill("Time limit", "5m")
+        someone.fill("Maximum number of results", "300")
+        someone.press("Start hunt")
         where, loads = someone.place, chromium.loads
         chromium.until(f"document.querySelectorAll('{TITLES}').length > 0")
         some = len(someone.texts(TITLES))
@@ -238,7 +238,7 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         someone.clear()
         someone.press("Stop")
         chromium.until(f"!({RUNNING})")
-        someone.sees("Ended: somebody stopped it.")
+        someone.sees("Ended: stopped on request.")
         found = someone.texts(TITLES)
         assert len(found) > some
         assert all("Silk of the wolf spider" in each for each in found)
@@ -273,11 +273,11 @@ def test_a_crawl_that_goes_on(chromium: Browser, world: World, ways: list[Way]) 
 
 def add_and_find(someone: Person, world: World, way: Way) -> None:
     url = world.fresh(way)
-    someone.sees("pages a second", "in the queue", "active hosts")
+    someone.sees("pages per second", "URLs queued in memory", "active hosts")
     before = ",".join(someone.texts("#live dd"))
-    someone.fill("One URL a line", url)
+    someone.fill("One URL per line", url)
     someone.press("Add")
-    someone.sees("Added: it is fetched as soon as its host's turn comes.")
+    someone.sees("The URLs have been added and are queued for fetching.")
     someone.value("document.querySelector('#live dl').id = 'as-it-came'")
     loads = someone.browser.loads
     until(lambda: url in {row["url"] for row in rows(Path(world.root), "pages")})
@@ -308,10 +308,10 @@ def found(world: World, way: Way) -> bool:
 def pause_and_resume(someone: Person, world: World) -> None:
     someone.go("/crawl")
     someone.press("Pause")
-    someone.sees("Paused: what is in flight is finished.", "paused here")
+    someone.sees("Paused. Requests in flight are completed.", "paused")
     assert paused(world.storage)["default"]["by"] == "ada"
     someone.follow("default", "tbody")
-    someone.sees("paused here")
+    someone.sees("paused")
     someone.press("Resume")
     someone.sees("Resumed.")
     assert someone.place.startswith("/crawl/collection/default")
@@ -322,11 +322,11 @@ def exclude(someone: Person, world: World, way: Way) -> None:
     rule = f"prefix:{world.fresh(way)}"
     someone.follow("Crawl", ".around")
     someone.fill("Rule", rule)
-    someone.press("Go on")
-    someone.sees(rule, "It names 1 page that is here now.")
-    someone.follow("No, go back")
+    someone.press("Continue")
+    someone.sees(rule, "The rule matches 1 stored page.")
+    someone.follow("Cancel")
     someone.fill("Rule", rule)
-    someone.press("Go on")
+    someone.press("Continue")
     someone.press("Exclude")
     someone.sees("Excluded.")
     assert rule.replace("http://", "") in Workspace.open(world.root).state().exclusions.rules

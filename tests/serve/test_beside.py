@@ -55,10 +55,10 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
                     return 0
 
             until(lambda: hits() >= 1)
-            assert b"in the queue" in ask("crawl")
+            assert b"URLs queued in memory" in ask("crawl")
             pages = next(child for child in psutil.Process(process.pid).children() if _listens(child))
             os.kill(pages.pid, signal.SIGKILL)
-            until(lambda: "the pages died: killed by signal 9" in errors.read_text())
+            until(lambda: "the web server process ended: killed by signal 9" in errors.read_text())
             until(lambda: errors.read_text().count("The search page is at") == 2)
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, errors.read_text()

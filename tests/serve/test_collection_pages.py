@@ -84,14 +84,14 @@ def test_what_is_not_there(client: Client) -> None:
     for path in ("/crawl/collection/nowhere", "/api/v1/collections/nowhere"):
         assert client.get(path).status_code == 404
     assert client.get("/api/v1/collections/nowhere").headers["content-type"] == "application/problem+json"
-    assert "没有这个集合" in client.get("/crawl/collection/nowhere", headers={"accept": "text/html", "accept-language": "zh"}).text
+    assert "未知的合集" in client.get("/crawl/collection/nowhere", headers={"accept": "text/html", "accept-language": "zh"}).text
     assert client.get("/crawl/collection/..%2Fx").status_code in (404, 422)
 
 
 def test_a_collection_that_waits_to_be_crawled_and_one_that_was_configured_anew(writer: Client) -> None:
     news = writer.get("/crawl/collection/news").text
     assert "paused in lycosa.toml" in news
-    assert "Nothing was fetched yet" in news
+    assert "Nothing has been fetched yet" in news
     found = writer.get("/api/v1/collections/news").json()
     assert (found["configured"], found["changed"], found["seeds"]) == (True, ["delay", "paused"], ["https://example.org/"])
     anew = writer.get("/api/v1/collections/default").json()

@@ -61,9 +61,9 @@ def test_the_overview_says_what_the_tables_say(client: Client, workspace: str) -
     page = Document(answer.text)
     assert answer.status_code == 200
     assert f"{status['visits']:,}" in page.text("dd")
-    assert page.text("h2")[:3] == ["Now", "Over time", "Collections"]
+    assert page.text("h2")[:3] == ["Current activity", "Fetches over time", "Collections"]
     assert {host["host"] for host in status["hosts"]["largest"]} <= set(page.text("a"))  # type: ignore[index]
-    assert "Nobody crawls here now" in answer.text
+    assert "No crawl is running" in answer.text
     assert page.all("form")
     assert "/crawl/add" not in answer.text, "a form that only those with a token may send"
 
@@ -84,7 +84,7 @@ def test_the_picture_adds_up(workspace: str) -> None:
 
 def test_an_empty_workspace_says_what_to_do(empty_workspace: str) -> None:
     page = Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace))).get("/crawl").text
-    assert "Nothing was fetched yet" in page
+    assert "Nothing has been fetched yet" in page
     assert "lycosa run" in page
 
 
@@ -156,7 +156,7 @@ def test_excluding_says_what_it_will_do_first(writer: Client, copy: str, token: 
     assert writer.get("/crawl/exclude", {"rule": f"host:{host}"}).headers["location"].startswith("/login?")
     headers, csrf = come_in(writer, token)
     asked = writer.get("/crawl/exclude", {"rule": f"host:{host}"}, headers)
-    assert f"It names {pages} pages" in asked.text
+    assert f"The rule matches {pages} stored pages" in asked.text
     assert writer.get("/crawl/exclude", {"rule": "everything"}, headers).status_code == 400
     done = writer.send("POST", "/crawl/exclude", f"rule=host:{host}&csrf={csrf}", {**FORM, **headers})
     assert (done.status_code, done.headers["location"]) == (303, "/crawl?said=excluded")

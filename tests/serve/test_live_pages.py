@@ -54,7 +54,7 @@ def inside(client: Client, root: str) -> tuple[dict[str, str], str]:
 
 def test_a_hunt_by_the_form(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
     headers, csrf = inside
-    assert "Sign in to hunt" in client.get("/hunt").text
+    assert "Sign in with a token to start a hunt" in client.get("/hunt").text
     assert client.send("POST", "/hunt", f"query={QUESTION}&seeds={web}/", FORM).status_code == 401
     for wrong in ("query=", "query=x&time=never", "query=x&pages=-1", "query=x&strategy=magic", "query=-x"):
         assert client.send("POST", "/hunt", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
@@ -68,7 +68,7 @@ def test_a_hunt_by_the_form(client: Client, web: str, root: str, inside: tuple[d
         assert "/stop" in page
         time.sleep(0.2)
     ended = Document(page)
-    assert "Ended: enough was found." in ended.text("p")
+    assert "Ended: enough results found." in ended.text("p")
     assert len(ended.all("article")) == 3
     assert all("silk" in title.lower() for title in ended.text("h2"))
     again = Client(create_app(root, dict))
@@ -111,7 +111,7 @@ def test_watches_are_added_seen_and_removed(client: Client, root: str, inside: t
     assert (watch.order.texts, watch.order.folding.case) == (("wolf spider", "silk"), True)
     page = Document(client.get("/watch", headers=headers).text)
     assert "spiders" in page.text("a")
-    assert "No page holds it yet" in client.get("/watch/matches", {"watch": watch.order.id}, headers).text
+    assert "No matches yet" in client.get("/watch/matches", {"watch": watch.order.id}, headers).text
     assert client.get("/watch/matches", {"watch": "nonsense"}, headers).status_code == 404
     for wrong in ("texts=", "texts=x&webhook=file:///etc/passwd", "texts=x&webhook=ftp://h/"):
         assert client.send("POST", "/watch", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
@@ -121,7 +121,7 @@ def test_watches_are_added_seen_and_removed(client: Client, root: str, inside: t
 
 def test_monitors_are_added_seen_and_removed(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
     headers, csrf = inside
-    assert "Nothing is watched yet" in client.get("/uptime").text
+    assert "No monitors yet" in client.get("/uptime").text
     assert client.send("POST", "/uptime", f"url={web}/", FORM).status_code == 401
     inward = client.send("POST", "/uptime", f"url={web}/&csrf={csrf}", headers)
     assert (inward.status_code, "not a public address" in inward.text) == (400, True)
@@ -134,9 +134,9 @@ def test_monitors_are_added_seen_and_removed(client: Client, web: str, root: str
     assert shown.status_code == 200, shown.text
     page = Document(shown.text)
     assert {"Home", "Example"} <= set(page.text("a"))
-    assert "not looked at yet" in page.text("td")
-    assert "Outages in 30 days" in fresh.get("/uptime/of", {"name": f"{web}/"}).text
-    assert "by the crawl&#39;s own visits" in fresh.get("/uptime/of", {"name": "127.0.6.41"}).text
+    assert "not checked yet" in page.text("td")
+    assert "Outages in the last 30 days" in fresh.get("/uptime/of", {"name": f"{web}/"}).text
+    assert "Pages of this host in the crawl" in fresh.get("/uptime/of", {"name": "127.0.6.41"}).text
     assert fresh.get("/uptime/of", {"name": "nowhere.example"}).status_code == 404
     for wrong in ("url=nonsense", "url=https://example.com/&every=never", "url=https://example.org/"):
         assert client.send("POST", "/uptime", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
