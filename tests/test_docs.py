@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from lycosa.app.reference import PAGES
@@ -23,28 +24,92 @@ def test_pages_made_from_the_code_are_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), f"run .venv/bin/python scripts/make_docs.py: docs/{name} is old"
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "export warc", "export bulk"])
-def test_every_command_is_documented(name: str) -> None:
-    assert re.search(rf"^## .*lycosa {name}\b", COMMAND_PAGES, flags=re.M)
+PROCESSES = {"worker", "pages", "coordina"}
+"""Names in `ps`, in docs/operations.md."""
+COMMAND_PAGES = ("commands-crawl.md", "commands-search.md", "commands-monitor.md", "commands-data.md")
+GROUPS = {group.name: group.typer_instance for group in app.registered_groups}
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
-def test_every_option_of_a_command_that_docs_name_exists() -> None:
-    sections = re.split(r"^## (?=lycosa )", COMMAND_PAGES, flags=re.M)[1:]
-    assert len(sections) > 30
-    for section in sections:
-        title, _, body = section.partition("\n")
-        names = re.findall(r"lycosa (export \w+|watch \w+|uptime \w+|\w+)", title)
-        known = "".join(map(_help, names))
-        for option in set(re.findall(r"--[a-z][a-z-]+", body)):
-            assert option in known, f"the documentation names {option} for {title}"
+def _names(title: str) -> list[str]:
+    """The commands of a heading: `export xml, text` names two of a group, `watch` all commands of its group."""
+    first, *others = title.replace(",", "").split()
+    if first not in GROUPS:
+        return [first]
+    return [f"{first} {other}" for other in others or sorted(typer.main.get_group(GROUPS[first]).commands)]
+
+
+def _sections() -> list[tuple[str, str, str]]:
+    """Page, title and text of each section that describes commands."""
+    sections = []
+    for page in COMMAND_PAGES:
+        for section in re.split(r"^## ", (DOCS / page).read_text(encoding="utf-8"), flags=re.M)[1:]:
+            title, _, body = section.partition("\n")
+            assert title.startswith("lycosa "), f"docs/{page}: {title}"
+            sections.append((page, title.removeprefix("lycosa "), body))
+    return sections
+
+
+SECTIONS = _sections()
+
+
+def _conventions() -> set[str]:
+    """The options that docs/commands.md describes for all commands."""
+    section = (DOCS / "commands.md").read_text(encoding="utf-8").partition("\n## Conventions\n")[2].partition("\n## ")[0]
+    return set(_OPTION.findall(section))
+
+
+def test_every_command_is_documented() -> None:
+    documented = [name for _, title, _ in SECTIONS for name in _names(title)]
+    assert sorted(documented) == sorted([*COMMANDS, *(name for group in GROUPS for name in _names(group))])
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
+def test_every_command_is_in_the_table_of_all_commands(name: str) -> None:
+    table = (DOCS / "commands.md").read_text(encoding="utf-8").partition("\n## All commands\n")[2].partition("\n## ")[0]
+    assert re.search(rf"^\| \[?`{name}`", table, flags=re.M)
+
+
+@pytest.mark.parametrize(("page", "title", "body"), SECTIONS, ids=[title for _, title, _ in SECTIONS])
+def test_options_of_a_command_are_those_that_the_docs_name(page: str, title: str, body: str) -> None:
+    options = set[str]().union(*map(_options, _names(title)))
+    named = set(_OPTION.findall(re.sub(r"`lycosa [^`]+`", "", body)))  # those are checked below
+    assert named - options == set(), f"docs/{page} names options that {title} does not have"
+    assert options - named - _conventions() == set(), f"docs/{page} does not name options of {title}"
+
+
+def test_options_that_commands_share_exist() -> None:
+    named = set(_OPTION.findall((DOCS / "commands.md").read_text(encoding="utf-8")))
+    assert named <= _options("crawl") | {"--version"}
+
+
+@pytest.mark.parametrize("path", [*sorted(DOCS.glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name)
+def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    calls = re.findall(r"`lycosa\s([^`]+)`", text) + re.findall(r"^ {4,}\$? ?lycosa ([^#\n]+)", text, flags=re.M)
+    for call in calls:
+        words = re.sub(r"(?:^|\s)(?:-w|--set)\s+(?:'[^']*'|\S+)", " ", call).split()
+        name = next((word for word in words if not word.startswith("-")), "")
+        if not re.fullmatch("[a-z]+", name) or call in PROCESSES:  # COMMAND, …
+            continue
+        assert name in COMMANDS or name in GROUPS, f"{path.name}: lycosa {call}"
+        names = [f"{name} {word}" for word in words if name in GROUPS and f"{name} {word}" in _names(name)] or _names(name)
+        known = set[str]().union(*map(_options, names)) | {"--help", "--version"}
+        assert set(_OPTION.findall(" ".join(words))) <= known, f"{path.name}: lycosa {call}"
+
+
+@cache
+def _options(name: str) -> frozenset[str]:
+    """The long options of a command: of the names at the start of each line of its help."""
+    names = re.findall(r"^  (?:-\w, )?--[a-z][a-z-]+(?: / --[a-z-]+)?", _help(name).partition("\nExamples:")[0], flags=re.M)
+    return frozenset(_OPTION.findall("\n".join(names)))
 
 
 @cache
 def _help(name: str) -> str:
     """The help of one command, without building all the others."""
     first, *more = name.split()
-    groups = [group.typer_instance for group in app.registered_groups if group.name == first]
-    program, words = (groups[0], more) if groups else (app_for([first]), [first])
+    program, words = (GROUPS[first], more) if first in GROUPS else (app_for([first]), [first])
     assert program is not None
     result = CliRunner().invoke(program, [*words, "--help"], env={"COLUMNS": "110"})
     assert result.exit_code == 0, result.output
