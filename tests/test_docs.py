@@ -138,7 +138,8 @@ ROBOTS = {"Lycosa", "Scrapy", "Nutch", "Heritrix", "StormCrawler", "BUbiNG", "Ya
 
 
 def test_every_robot_has_a_line_with_a_source_in_every_part_of_the_comparison() -> None:
-    parts = re.split(r"^## ", (DOCS / "compare.md").read_text(encoding="utf-8"), flags=re.M)[2:]  # after the head and the short table
+    pages = [(DOCS / name).read_text(encoding="utf-8") for name in ("compare-crawling.md", "compare-storage-search.md")]
+    parts = [part for page in pages for part in re.split(r"^## ", page, flags=re.M)[1:]]
     assert len(parts) == 9
     for part in parts:
         rows = [row for row in re.findall(r"^\| (\w+) \| (.*) \|$", part, flags=re.M) if row[0] in ROBOTS]
