@@ -193,7 +193,7 @@ def test_a_daemon_serves_its_metrics(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     with sites(tmp_path / "sites", "127.0.46", 1, 3) as web, daemon(workspace, configured(web), "--metrics-port", "0") as running:
         running.until(lambda: "serving metrics at http://127.0.0.1:" in running.errors)
-        address = re.findall(r"served at (\S+)", running.errors)[0]
+        address = re.findall(r"serving metrics at (\S+)", running.errors)[0]
         running.until_pages(4)
 
         def scraped() -> str:

@@ -84,7 +84,7 @@ def test_what_is_not_there(client: Client) -> None:
     for path in ("/crawl/collection/nowhere", "/api/v1/collections/nowhere"):
         assert client.get(path).status_code == 404
     assert client.get("/api/v1/collections/nowhere").headers["content-type"] == "application/problem+json"
-    assert "未知的合集" in client.get("/crawl/collection/nowhere", headers={"accept": "text/html", "accept-language": "zh"}).text
+    assert "未知的集合" in client.get("/crawl/collection/nowhere", headers={"accept": "text/html", "accept-language": "zh"}).text
     assert client.get("/crawl/collection/..%2Fx").status_code in (404, 422)
 
 
