@@ -114,7 +114,7 @@ def test_the_command_prints_text_json_and_csv(workspace: Workspace) -> None:
     assert sum(int(line["pages"]) for line in sites) == 49
     assert len(list(csv.DictReader(io.StringIO(run("host", "--csv"))))) == 5
     assert json.loads(run("host", "--json"))["total"] == 5
-    assert "found a day" in run("host")
+    assert "hosts discovered per day" in run("host")
 
 
 def test_nothing_is_a_table_too(tmp_path: Path) -> None:
