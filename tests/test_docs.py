@@ -134,6 +134,26 @@ def test_links_between_documents_lead_somewhere() -> None:
                 assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
 
 
+def _anchor(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w -]", "", plain.strip().lower()).replace(" ", "-")
+
+
+@cache
+def _anchors(path: Path) -> frozenset[str]:
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return frozenset(map(_anchor, re.findall(r"^#+ (.+)$", text, flags=re.M)))
+
+
+def test_anchors_of_links_between_documents_exist() -> None:
+    for path in [*DOCS.glob("*.md"), *ROOT.glob("*.md")]:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text(encoding="utf-8")):
+            other = (path.parent / target).resolve() if target else path
+            if other.suffix == ".md" and other.parent in (DOCS, ROOT):
+                assert anchor in _anchors(other), f"{path.relative_to(ROOT)} links to {target}#{anchor}"
+
+
 ROBOTS = {"Lycosa", "Scrapy", "Nutch", "Heritrix", "StormCrawler", "BUbiNG", "YaCy", "Larbin"}
 
 
