@@ -16,7 +16,6 @@ from lycosa.core.config import Config, parse_config
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-COMMAND_PAGES = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("commands*.md")))
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
@@ -27,7 +26,7 @@ def test_pages_made_from_the_code_are_up_to_date(name: str) -> None:
 PROCESSES = {"worker", "pages", "coordina"}
 """Names in `ps`, in docs/operations.md."""
 COMMAND_PAGES = ("commands-crawl.md", "commands-search.md", "commands-monitor.md", "commands-data.md")
-GROUPS = {group.name: group.typer_instance for group in app.registered_groups}
+GROUPS = {str(group.name): group.typer_instance for group in app.registered_groups if group.typer_instance is not None}
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
