@@ -199,7 +199,7 @@ def test_the_command(tmp_path: Path) -> None:
         assert [each["url"] for each in document["matches"]] == [f"{site.origin}/docs/3"]
         assert (document["fetched"], document["left"]) == (3, 0)
     stored = subprocess.run([*command, "needle", "--ignore", "case"], capture_output=True, text=True, check=True, timeout=60)
-    assert "1 match on 1 page, in 3 pages" in stored.stderr
+    assert "1 match on 1 page, 3 pages searched" in stored.stderr
     assert "/docs/3" in stored.stdout
     wrong = subprocess.run([*command, "x", "--crawl"], capture_output=True, text=True, check=False, timeout=60)
     assert (wrong.returncode, "--site" in wrong.stderr) == (2, True)

@@ -14,18 +14,23 @@ from lycosa.cli.main import COMMANDS, app
 
 
 def test_every_command_has_examples() -> None:
-    assert {*COMMANDS, *(str(group.name) for group in app.registered_groups)} == EXAMPLES.keys()
+    commands = set(COMMANDS)
+    for name, group in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        commands |= {name, *(f"{name} {each}" for each in getattr(group, "commands", {}))}
+    assert commands == EXAMPLES.keys()
 
 
-@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
-def test_an_example_uses_existing_commands_and_options(line: str) -> None:
-    words = shlex.split(line)
-    if words[0] == "-w":
-        words = words[2:]
-    group = typer.main.get_command(app).commands[words[0]]  # type: ignore[attr-defined]
-    path = words[:2] if words[1:] and words[1] in getattr(group, "commands", {}) else words[:1]
-    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "110"})
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_use_existing_commands_and_options(name: str) -> None:
+    result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "110"})
     assert result.exit_code == 0
-    assert f"lycosa {line}" in result.output or path != words[:1]
-    for option in re.findall(r"(?<= )-{1,2}[a-z][a-z-]*", f" {' '.join(words[1:])}"):
-        assert re.search(rf"{re.escape(option)}\b", result.output), f"{option} of {line!r}"
+    for line in EXAMPLES[name]:
+        assert f"lycosa {line}\n" in result.output, "an example is one line of the help"
+        words = shlex.split(line)
+        if words[0] == "-w":
+            words = words[2:]
+        path = words[:2] if " ".join(words[:2]) in EXAMPLES else words[:1]
+        assert " ".join(path).startswith(name.split()[0])
+        described = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "110"}).output.partition("\n  Examples:")[0]
+        for option in (word for word in words if re.fullmatch(r"-{1,2}[a-z][a-z-]*", word)):
+            assert re.search(rf"(?<![\w-]){option}(?![\w-])", described), f"{option} of {line!r}"

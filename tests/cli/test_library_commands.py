@@ -22,7 +22,7 @@ def test_from_a_crawl_to_a_library_and_back_to_nothing(lycosa: Lycosa, here: Lyc
     (path,) = (out / "xml" / "en").glob("*/*.xml")
     etree.XMLSchema(etree.parse(str(out / "xml" / "library.xsd"))).assertValid(etree.parse(str(path)))
     again = lycosa("-w", workspace, "export", "xml", str(out))
-    assert "0 files are new" in again.out
+    assert "0 new files" in again.out
     for kind in ("jsonl", "parquet", "text"):
         assert lycosa("-w", workspace, "export", kind, str(out), "--lang", "en", "--full", "-q").code == 0
         assert list((out / kind / "en").glob("*/*"))

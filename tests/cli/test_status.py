@@ -63,7 +63,7 @@ def test_what_a_living_daemon_says_is_shown(lycosa: Lycosa, workspace: Path) -> 
     with opened.own("run"):
         write_live(opened.storage, document)
         said = lycosa("-w", str(workspace), "status").out
-    for text in ("1.5 pages/s", "timeout 2", "the disk is full", "left out: old", "seed_file is missing", "resting", "entry 7"):
+    for text in ("1.5 pages/s", "timeout 2", "the disk is full", "left out: old", "seed_file is missing", "inactive", "entry 7"):
         assert text in said
     assert "the disk is full" not in lycosa("-w", str(workspace), "status").out
 

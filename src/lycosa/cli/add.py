@@ -15,7 +15,7 @@ from lycosa.core.units import parse_duration_ms
 
 def command(
     context: typer.Context,
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="URLs to fetch. Known URLs are fetched again.")],
+    urls: Annotated[list[str], typer.Argument(metavar="URL", help="URLs to fetch. Known URLs are fetched again.")],
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection, if there are several.")] = "",
     find: Annotated[
         list[str] | None,
@@ -46,7 +46,8 @@ def command(
         print_json({"workspace": root, **facts})
         return
     number = f"{len(submitted.urls)} URL{'s' if len(submitted.urls) != 1 else ''}"
-    who = f"process {owner.pid} fetches them within seconds" if owner else "the next `lycosa run` or `lycosa crawl` fetches them"
+    them = "it" if len(submitted.urls) == 1 else "them"
+    who = f"process {owner.pid} fetches {them} within seconds" if owner else f"the next `lycosa run` or `lycosa crawl` fetches {them}"
     print(f"{number} submitted to collection {submitted.collection}; {who}")
 
 

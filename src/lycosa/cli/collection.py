@@ -31,7 +31,7 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: Se
     for each in listed:
         known = "" if each.configured else "; not configured"
         language = f" ({each.language})" if each.language else ""
-        apart = f", {format_size(each.on_disk)} of tables" if each.on_disk else ""
+        apart = f", {format_size(each.on_disk)} in tables of its own" if each.on_disk else ""
         states = counts(each.urls) or "none"
         what = (
             f"{number_of(each.pages, 'page')} of {number_of(each.sites, 'site')}, {format_size(each.bytes)}{apart}; URLs: {states}{known}"
@@ -57,7 +57,7 @@ def copy(
     if json_output:
         print_json({**asdict(report), "rows": dict(report.rows)})  # asdict makes another Counter of a Counter
         return
-    print(f"{counts(report.rows)} rows; {report.exchanges:,} archived exchanges, {format_size(report.bytes)}")
+    print(f"copied rows: {counts(report.rows)}; {number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}")
     print(f"next: lycosa -w {target} index")
 
 
@@ -88,7 +88,7 @@ def purge(
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Delete a collection which is not configured any more.
+    """Delete a collection removed from the configuration.
 
     Deletes its rows and the archived records that no other collection uses. No crawl may be running.
     """
@@ -102,7 +102,7 @@ def purge(
         print_json({**asdict(report), "rows": dict(report.rows)})  # asdict makes another Counter of a Counter
     else:
         removed = counts(report.rows) or "no rows"
-        print(f"deleted: {removed}; {report.records:,} archived records; {format_size(report.bytes_deleted)} in all")
+        print(f"deleted: {removed}; {number_of(report.records, 'archived record')}; {format_size(report.bytes_deleted)} in total")
         for where, why in report.pending:
             print(f"not yet: {where}: {why}")
     if report.pending:

@@ -24,7 +24,9 @@ AddressOption = Annotated[
     str,
     typer.Option("--address", metavar="HOST:PORT", help="Address of the Ray cluster. Without it, a cluster on this machine is started."),
 ]
-WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Number of workers (default: local 1, ray one per CPU).")]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Number of workers (default: local 1, ray one per CPU).")
+]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")]
 
 
@@ -135,11 +137,6 @@ def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
     return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
 
 
-def count_of(number: int, one: str, more: str = "") -> str:
-    """`1 link`, `2,000 links`: a number with its noun; `more` is the plural where it is not `one` + s."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
-
-
 def open_engine(name: str, address: str, config: Any) -> Any:
     """The engine that was asked for: close it in any case.
 
@@ -156,7 +153,7 @@ def open_engine(name: str, address: str, config: Any) -> Any:
 
         return LocalEngine()
     if name != "ray":
-        raise UsageError(f"unknown --engine {name!r}: choose local or ray")
+        raise UsageError(f"--engine {name!r}: choose local or ray")
     try:
         from lycosa.crawl.engines.ray import RayEngine
     except ImportError as error:
@@ -169,5 +166,5 @@ def is_shared(engine: str, workers: int | None) -> bool:
     from lycosa.core.errors import UsageError
 
     if engine not in ("", "local", "ray"):
-        raise UsageError(f"unknown --engine {engine!r}: choose local or ray")
+        raise UsageError(f"--engine {engine!r}: choose local or ray")
     return engine == "ray" or (workers or 1) > 1

@@ -40,17 +40,19 @@ if TYPE_CHECKING:
 
 def command(
     context: typer.Context,
-    urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]...", help="Seed URLs. Without one, the crawl is resumed.")] = None,
+    urls: Annotated[list[str] | None, typer.Argument(metavar="URL", help="Seed URLs. Without one, the crawl is resumed.")] = None,
     seeds: Annotated[str, typer.Option("--seeds", metavar="FILE", help="File with seed URLs, one per line.")] = "",
-    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="Stop after this many new pages.")] = None,
+    max_pages: Annotated[int | None, typer.Option("--max-pages", metavar="N", min=0, help="Stop after this many new pages.")] = None,
     max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time, for example 10m.")] = "",
-    depth: Annotated[int | None, typer.Option("--depth", min=0, help="Maximum number of links from a seed; 0: only the seeds.")] = None,
+    depth: Annotated[
+        int | None, typer.Option("--depth", metavar="N", min=0, help="Maximum number of links from a seed; 0: only the seeds.")
+    ] = None,
     delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Minimum delay between two requests to a host.")] = "",
     strategy: Annotated[
         str, typer.Option("--strategy", metavar="NAME", help="Crawl order: breadth-first, depth-first, server-first or best-first.")
     ] = "",
     start: Annotated[
-        str, typer.Option("--from", metavar="URL|unvisited", help="Walk stored links from a URL, or fetch unvisited URLs.")
+        str, typer.Option("--from", metavar="URL|unvisited", help="Fetch only unvisited URLs: those reached from this URL, or all.")
     ] = "",
     scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links to follow.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection to crawl into.")] = "default",
@@ -180,7 +182,8 @@ def _progress_bar(json_output: bool) -> _Bar | _Lines:
 def _line(progress: Progress, now_ms: int) -> str:
     seconds = max(now_ms - progress.started_ms, 1) / 1000
     return (
-        f"{number_of(progress.pages, 'page')}  {progress.pages / seconds:,.1f}/s  queue {progress.queue:,}  hosts {progress.hosts:,}  "
+        f"{number_of(progress.pages, 'page')}  {progress.pages / seconds:,.1f} pages/s  "
+        f"queue {progress.queue:,}  hosts {progress.hosts:,}  "
         f"errors {sum(progress.errors.values()):,}  {format_size(progress.bytes)}"
     )
 
@@ -203,7 +206,7 @@ def _summary(progress: Progress, root: str) -> None:
         ("languages", counts(progress.languages)),
     ]
     if progress.replayed:
-        rows.append(("recovered", f"{progress.replayed:,} archived exchanges of an interrupted run"))
+        rows.append(("recovered", f"{progress.replayed:,} archived captures of an interrupted run"))
     if progress.damaged:
         rows.append(("damaged", f"{counts(progress.damaged)} (unreadable parts of the archive; their URLs are fetched again)"))
     if progress.errors:

@@ -35,13 +35,51 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "check": ("check --deep", "check --repair"),
     "init": ("-w news init", "init --template news27"),
     "demo": ("demo --no-serve", "demo --url https://example.org/ --pages 100"),
-    "export": ("export xml out/ --lang de", "export wacz site.wacz --site example.org", "export mirror example.org out/"),
+    "export": ("export xml out/ --lang de", "export mirror example.org out/"),
+    "export xml": ("export xml out/ --lang de",),
+    "export jsonl": ("export jsonl out/ --since 2026-11-01",),
+    "export parquet": ("export parquet out/ --collection news",),
+    "export text": ("export text out/ --lang de",),
+    "export warc": ("export warc out/ --host www.example.org",),
+    "export wacz": ("export wacz site.wacz --host www.example.org",),
+    "export mirror": ("export mirror www.example.org out/",),
+    "export bulk": (
+        "export bulk --to opensearch --url http://localhost:9200 --index pages",
+        "export bulk --to jsonl --out pages.jsonl",
+    ),
     "collection": ("collection list", "collection pause news"),
-    "translate": ("translate add freedict-eng-deu.index", "translate lookup house --into de"),
+    "collection list": ("collection list",),
+    "collection copy": ("collection copy news other-workspace/",),
+    "collection pause": ("collection pause news",),
+    "collection resume": ("collection resume news",),
+    "collection purge": ("collection purge news",),
+    "translate": ("translate add eng-deu.tsv --from en --to de", "translate lookup house --to de"),
+    "translate add": ("translate add eng-deu.tsv --from en --to de",),
+    "translate learn": ("translate learn text.en text.de --from en --to de",),
+    "translate list": ("translate list",),
+    "translate remove": ("translate remove eng-deu",),
+    "translate lookup": ("translate lookup house --to de",),
+    "translate encode": ("translate encode",),
     "token": ("token add alice", "token list"),
-    "uptime": ('uptime add https://example.org/ --every 60s --expect "Welcome"', "uptime example.org"),
-    "watch": ('watch add "our name" --notify "webhook https://hooks.example/x"', "watch matches"),
+    "token add": ("token add alice",),
+    "token list": ("token list",),
+    "token remove": ("token remove alice",),
+    "uptime": ('uptime add https://example.org/ --expect "Welcome"', "uptime www.example.org"),
+    "uptime show": ("uptime show", "uptime www.example.org"),
+    "uptime add": ('uptime add https://example.org/ --every 60s --expect "Welcome"',),
+    "uptime remove": ("uptime remove https://example.org/",),
+    "uptime list": ("uptime list",),
+    "uptime watch": ("uptime watch",),
+    "watch": ('watch add "our name"', "watch matches"),
+    "watch add": (
+        'watch add "our name" --ignore case,accents',
+        'watch add "our name" --notify "webhook https://hooks.example/x"',
+    ),
+    "watch list": ("watch list",),
+    "watch remove": ('watch remove "our name"',),
+    "watch matches": ("watch matches", 'watch matches "our name" --since 7d'),
 }
+"""Command, or group and command -> its examples, without the name of the program."""
 
 
 def epilog(name: str) -> str:
@@ -50,10 +88,8 @@ def epilog(name: str) -> str:
 
 
 def add_to_group(group: typer.Typer, name: str) -> None:
-    """Give a group of commands, and each command in it, the examples of the group that concern it."""
+    """Give a group of commands, and each command in it, its examples."""
     group.info.epilog = epilog(name)
     for command in group.registered_commands:
         word = command.name or getattr(command.callback, "__name__", "")
-        lines = [line for line in EXAMPLES[name] if line.startswith(f"{name} {word} ") or line == f"{name} {word}"]
-        if lines:
-            command.epilog = "\n".join(["\b", "Examples:", *(f"  lycosa {line}" for line in lines)])
+        command.epilog = epilog(f"{name} {word}")

@@ -7,13 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, number_of, print_json, table, workspace_root
 from lycosa.core.units import format_size
 
 
 def command(
     context: typer.Context,
-    rules: Annotated[list[str] | None, typer.Argument(metavar="[RULE]...", help="Rules: host:NAME, domain:NAME or prefix:URL.")] = None,
+    rules: Annotated[
+        list[str] | None, typer.Argument(metavar="RULE", help="host:NAME, domain:NAME or prefix:URL (default: list the exclusions).")
+    ] = None,
     purge: Annotated[bool, typer.Option("--purge/--keep", help="Also delete stored pages, records and index entries.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
@@ -36,14 +38,16 @@ def _print(report: Mapping[str, Any], *, listing: bool) -> None:
     rows = [("excluded", ", ".join(report["rules"]))]
     if report["purged"]:
         removed = counts(report["rows"]) or "no rows"
-        rows.append(("deleted", f"{removed}; {report['records']:,} archived records; {format_size(report['bytes_deleted'])} in all"))
+        rows.append(
+            ("deleted", f"{removed}; {number_of(report['records'], 'archived record')}; {format_size(report['bytes_deleted'])} in total")
+        )
     rows.extend(("not yet", f"{where}: {why}") for where, why in report["pending"])
     print(table(rows, ""))
     if listing and not report["purged"]:
         return
     if not report["purged"]:
-        print("\nThe pages are no longer fetched, found or shown. They are still on disk: add --purge to delete them")
+        print("\nThe pages are no longer fetched, found or shown. They are still on disk: add --purge to delete them.")
     elif not report["pending"]:
-        print("\nDeleted from this workspace. Copies and exports are not affected")
+        print("\nDeleted from this workspace. Copies and exports are not affected.")
     else:
-        print("\nNot everything could be deleted yet: run the command again later")
+        print("\nNot everything could be deleted yet: run the command again later.")

@@ -14,7 +14,7 @@ from lycosa.core.units import format_duration
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="URL to explain.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL to explain.")],
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -57,9 +57,9 @@ def _collection(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
         if entry["referrer"]:
             rows.append(("  found on", entry["referrer"]))
         if entry["redirect_from"]:
-            rows.append(("  redirected from", f"{entry['redirect_from']} ({entry['redirects']} hops)"))
+            rows.append(("  redirected from", f"{entry['redirect_from']} ({number_of(entry['redirects'], 'hop')})"))
         if entry["checks"]:
-            rows.append(("  rechecks", f"{entry['checks']:,} times; {entry['changes']:,} times changed"))
+            rows.append(("  fetched again", f"{number_of(entry['checks'], 'time')}; changed {number_of(entry['changes'], 'time')}"))
     if "scope_says" in entry:
         rows.append(("  scope", entry["scope_says"]))
     if "settings" in entry:
@@ -88,17 +88,19 @@ def _clock(host: str, clock: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How long the host is left alone, and what was taken for a trap there."""
     pause = format_duration(clock["delay"] or 0)
     said = f"pause {pause}" + (f" ({clock['decided_by']})" if clock["decided_by"] else "") + f", last request {_at(clock['last_visit_at'])}"
-    rows = [(f"host {host}", said + (f", {clock['fails']} failures in a row" if clock["fails"] else ""))]
+    rows = [(f"host {host}", said + (f", {number_of(clock['fails'], 'failure')} in a row" if clock["fails"] else ""))]
     if clock["not_before"] and clock["not_before"] > datetime.now(UTC):
         rows.append(("  not before", _at(clock["not_before"])))
     if clock["rules"]:
         rows.append(("  rules", ", ".join(f"{rule['rule']} {format_duration(rule['ms'])}" for rule in clock["rules"])))
     if clock["domain_not_before"]:
         rows.append((f"  domain {clock['registrable_domain']}", f"paused until {_at(clock['domain_not_before'])}"))
-    rows.append(("  holds", f"{number_of(clock['pages'], 'page')}; {clock['visited']:,} URLs visited, {clock['known']:,} waiting"))
+    rows.append(
+        ("  stored", f"{number_of(clock['pages'], 'page')}; {number_of(clock['visited'], 'URL')} visited, {clock['known']:,} waiting")
+    )
     for trap in clock["traps"]:
         part = f" at {trap['part']}" if trap["part"] else ""
-        what = "pages before it was stopped" if trap["part"] else "URLs not fetched"
+        what = "pages fetched before it was stopped" if trap["part"] else "URLs not fetched"
         says = f"{trap['says'][:1].upper()}{trap['says'][1:]}." if trap["says"] else ""
         rows.append((f"  trap {trap['rule']}", f"{trap['count']:,} {what}{part}. {says}"))
     return rows

@@ -41,7 +41,7 @@ app = typer.Typer(
 )
 export_archive.register(app)
 
-TargetArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Target directory; files are written to DIR/KIND/LANG/DATE/.")]
+TargetArgument = Annotated[str, typer.Argument(metavar="DIR", help="Target directory; files are written to DIR/KIND/LANG/DATE/.")]
 LanguageOption = Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")]
 CollectionOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")]
 SinceOption = Annotated[str, typer.Option("--since", metavar="DATE", help="First day to export, for example 2026-11-21 (UTC).")]
@@ -80,11 +80,15 @@ def _library_command(kind: str, size: str, about: str) -> None:
 _library_command(
     "xml",
     "64MB",
-    "Export pages as an XML library by language and day. Files are valid against the included schema.",
+    "Export pages as an XML library by language and day. Files are valid against the schema DIR/xml/library.xsd.",
 )
 _library_command("jsonl", "64MB", "Export pages as JSON Lines by language and day.")
-_library_command("parquet", "256MB", "Export pages as Parquet files by language and day. --max-size limits the rows as JSON.")
-_library_command("text", "64MB", "Export visible text as WARC conversion records (WET).")
+_library_command(
+    "parquet",
+    "256MB",
+    "Export pages as Parquet files by language and day. --max-size limits the rows as JSON: files are about a third of it.",
+)
+_library_command("text", "64MB", "Export visible text by language and day as WARC conversion records (WET).")
 
 
 def _library(
@@ -135,8 +139,8 @@ def _library(
     print(
         f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')} of {number_of(report.days, 'day')} "
         f"in {number_of(report.languages, 'language')}, "
-        f"{format_size(report.bytes)}; {number_of(len(report.written), 'file')} are new"
-        + (f", {report.unread:,} older versions are no longer in the archive" if report.unread else "")
+        f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}"
+        + (f", {number_of(report.unread, 'older version')} no longer in the archive" if report.unread else "")
     )
 
 
@@ -160,10 +164,10 @@ def _write_beside(path: str, content: bytes) -> None:
 @app.command()
 def warc(
     context: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="FOLDER", help="Target directory.")],
+    target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
-    host: Annotated[str, typer.Option("--host", help="Only this host.")] = "",
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Only this host.")] = "",
     since: Annotated[
         str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
     ] = "",
@@ -194,8 +198,8 @@ def warc(
     for path in report.files:
         print(path)
     print(
-        f"{number_of(report.captures, 'capture')} in {len(report.files)} files, {format_size(report.bytes)}"
-        + (f"; {report.kept} files already existed" if report.kept else "")
+        f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, {format_size(report.bytes)}"
+        + (f"; {number_of(report.kept, 'file')} already existed" if report.kept else "")
     )
 
 
@@ -219,7 +223,7 @@ def bulk(
 ) -> None:
     """Load pages into OpenSearch, Quickwit or a JSON Lines file.
 
-    Later calls send only changes. Credentials are read from LYCOSA_BULK_AUTH.
+    Later calls send only changes; jsonl is always complete. Credentials: environment variable LYCOSA_BULK_AUTH.
     """
     from dataclasses import asdict
 
@@ -252,7 +256,7 @@ def bulk(
         print_json(asdict(report))
     else:
         deleted = f", {number_of(report.deletions, 'deletion')}" if report.deletions else ""
-        excluded = f", {report.exclusions} exclusions" if report.exclusions else ""
+        excluded = f", {number_of(report.exclusions, 'exclusion')}" if report.exclusions else ""
         print(
             f"{number_of(report.documents, 'document')}{deleted}{excluded} in {number_of(report.requests, 'request')}, "
             f"{format_size(report.bytes)}; "
@@ -261,7 +265,7 @@ def bulk(
     if report.failed:
         for failure in [] if json_output else report.failures:
             note(f"{failure['url']}: {failure['reason']}")
-        raise WorkError(f"{number_of(report.failed, 'document')} were rejected permanently; the others are loaded")
+        raise WorkError(f"{number_of(report.failed, 'document')} rejected permanently; the others are loaded")
 
 
 def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:

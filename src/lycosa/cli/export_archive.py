@@ -23,11 +23,11 @@ def wacz(
     target: Annotated[str, typer.Argument(metavar="FILE", help="File to write, NAME.wacz.")],
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
-    host: Annotated[str, typer.Option("--host", help="Only this host.")] = "",
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Only this host.")] = "",
     since: Annotated[
         str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
     ] = "",
-    title: Annotated[str, typer.Option("--title", help="Title shown by players.")] = "",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title shown by players.")] = "",
     responses_only: Annotated[bool, typer.Option("--responses-only", help="Leave out request and metadata records.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
@@ -80,5 +80,5 @@ def mirror(
         return
     print(f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, {format_size(report.bytes)}")
     if report.unreadable:
-        print(f"{len(report.unreadable):,} could not be decoded and are omitted, the first: {report.unreadable[0]}")
+        print(f"{number_of(len(report.unreadable), 'file')} omitted, because decoding failed; the first: {report.unreadable[0]}")
     print(f"open {report.start}")

@@ -12,7 +12,7 @@ from lycosa.cli.common import JsonOption, SetOption, load_config, note, number_o
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="URL to fetch; private addresses are allowed.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL to fetch; private addresses are allowed.")],
     body: Annotated[bool, typer.Option("--body", help="Print the decoded body of the last response instead of the headers.")] = False,
     overrides: SetOption = None,
     json_output: JsonOption = False,

@@ -24,13 +24,15 @@ _LEFT_EVERY = 3  # polls
 
 def command(
     context: typer.Context,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Text to find, as it appears in the page.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Text to find, as it appears in the page.")],
     site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only pages of this host or below this URL.")] = "",
     crawl: Annotated[bool, typer.Option("--crawl", help="First fetch pages whose stored copy is missing or too old.")] = False,
     ignore: IgnoreOption = None,
     max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="With --crawl: maximum age of a stored copy.")] = "1d",
     delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="With --crawl: minimum delay between two requests to a host.")] = "",
-    max_pages: Annotated[int | None, typer.Option("--max-pages", min=0, help="With --crawl: maximum number of pages to fetch.")] = None,
+    max_pages: Annotated[
+        int | None, typer.Option("--max-pages", metavar="N", min=0, help="With --crawl: maximum number of pages to fetch.")
+    ] = None,
     collection: Annotated[
         str, typer.Option("--collection", metavar="NAME", help="Only this collection; with --crawl, store pages in it.")
     ] = "",
@@ -48,7 +50,7 @@ def command(
             raise UsageError("--delay and --max-pages require --crawl")
         scan = find_stored(root, texts, ignore or (), site=site, collection=collection)
         out.show(scan.run())
-        out.end(f"in {number_of(scan.pages, 'page')}", pages=scan.pages)
+        out.end(f"{number_of(scan.pages, 'page')} searched", pages=scan.pages)
         return
     if not site:
         raise UsageError("--crawl requires --site")
@@ -84,7 +86,7 @@ class _Output:
     def end(self, where: str, **facts: object) -> None:
         if self._json:
             print_json({**facts, "matches": self._documents})
-        note(f"{self._count:,} match{'es' if self._count != 1 else ''} on {number_of(len(self._pages), 'page')}, {where}")
+        note(f"{number_of(self._count, 'match', 'matches')} on {number_of(len(self._pages), 'page')}, {where}")
 
 
 def _crawl(root: str, ordered: Ordered, out: _Output, config: Any, site: Site, delay: str, max_pages: int | None) -> None:
@@ -110,15 +112,20 @@ def _crawl(root: str, ordered: Ordered, out: _Output, config: Any, site: Site, d
     progress = crawl(order, observer=look, started=_stop_on_signals)
     out.show(results.fresh())
     left = results.left()
-    rest = f"; {number_of(left, 'page')} are left: the next `lycosa crawl` continues" if left else ""
-    out.end(f"{progress.pages:,} fetched{rest}; stored as {ordered.order.id}", id=ordered.order.id, fetched=progress.pages, left=left)
+    rest = f"; {number_of(left, 'page')} left: the next `lycosa crawl` continues" if left else ""
+    out.end(
+        f"{number_of(progress.pages, 'page')} fetched{rest}; show matches: lycosa watch matches {ordered.order.id}",
+        id=ordered.order.id,
+        fetched=progress.pages,
+        left=left,
+    )
 
 
 def _follow(root: str, ordered: Ordered, out: _Output) -> None:
     """A daemon works there: it has the order; show what it finds until it is through."""
     from lycosa.app.finding import Results
 
-    note(f"the running crawl processes the order {ordered.order.id}; Ctrl-C ends this command, not the order")
+    note(f"the running crawl executes this request ({ordered.order.id}); Ctrl-C ends this command, not the request")
     results = Results(root, ordered)
     left: int | None = None
     try:
@@ -130,5 +137,5 @@ def _follow(root: str, ordered: Ordered, out: _Output) -> None:
                 left = results.left()
             out.show(results.fresh())
     except KeyboardInterrupt:
-        note(f"it continues: `lycosa watch matches {ordered.order.id}`")
-    out.end(f"stored as {ordered.order.id}", id=ordered.order.id, left=left)
+        note(f"the request continues; show matches: `lycosa watch matches {ordered.order.id}`")
+    out.end(f"show them again: lycosa watch matches {ordered.order.id}", id=ordered.order.id, left=left)

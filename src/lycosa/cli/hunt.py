@@ -43,24 +43,26 @@ _ENDS = {
 
 def command(
     context: typer.Context,
-    question: Annotated[list[str], typer.Argument(help="Question or words, in the query language of `search`.")],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="Question or words, in the query language of `search`.")],
     seeds: Annotated[list[str] | None, typer.Option("--seed", metavar="URL", help="Page to start from; repeatable.")] = None,
     time: Annotated[str, typer.Option("--time", metavar="TIME", help="Stop after this time, for example 2m; 0: no limit.")] = "30s",
-    pages: Annotated[int | None, typer.Option("--pages", min=1, help="Stop after this many pages.")] = None,
-    enough: Annotated[int | None, typer.Option("--enough", min=1, help="Stop after this many relevant pages.")] = None,
+    pages: Annotated[int | None, typer.Option("--pages", metavar="N", min=1, help="Stop after this many pages.")] = None,
+    enough: Annotated[int | None, typer.Option("--enough", metavar="N", min=1, help="Stop after this many relevant pages.")] = None,
     strategy: Annotated[
         str, typer.Option("--strategy", metavar="best|fish|shark", help="How to select links; `best` learns during the hunt.")
     ] = "best",
     with_index: Annotated[
         bool | None, typer.Option("--index/--no-index", help="Start from matching pages of the index (default: if there is no --seed).")
     ] = None,
-    agents: Annotated[int, typer.Option("--agents", min=1, max=200, help="Number of concurrent requests.")] = 15,
-    width: Annotated[int, typer.Option("--width", min=1, help="fish, shark: mean number of links followed per page.")] = 10,
-    depth: Annotated[int, typer.Option("--depth", min=0, help="fish, shark: maximum number of steps without a relevant page.")] = 3,
+    agents: Annotated[int, typer.Option("--agents", metavar="N", min=1, max=200, help="Number of concurrent requests.")] = 15,
+    width: Annotated[int, typer.Option("--width", metavar="N", min=1, help="fish, shark: mean number of links followed per page.")] = 10,
+    depth: Annotated[
+        int, typer.Option("--depth", metavar="N", min=0, help="fish, shark: maximum number of steps without a relevant page.")
+    ] = 3,
     scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links to follow.")] = "any",
     delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Minimum delay between two requests to a host.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection to store the pages in.")] = "default",
-    count: Annotated[int, typer.Option("-n", "--count", min=0, max=100, help="Number of results in the final list.")] = 10,
+    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=0, max=100, help="Number of results in the final list.")] = 10,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -219,12 +221,12 @@ class _Printer:
 def _from(event: dict[str, Any]) -> str:
     parts = []
     if event["named"]:
-        parts.append(f"{event['named']:,} named {'page' if event['named'] == 1 else 'pages'}")
+        parts.append(f"{event['named']:,} seed {'page' if event['named'] == 1 else 'pages'}")
     if event["hits"]:
-        parts.append(f"{event['hits']:,} matching pages of the index")
+        parts.append(f"{number_of(event['hits'], 'matching page')} of the index")
     if event["well_linked"]:
-        parts.append(f"{event['well_linked']:,} well-linked pages (no page of the index matches)")
-    return f"starts from {' and '.join(parts) or 'nothing'}: {number_of(event['listed'], 'link')}"
+        parts.append(f"{number_of(event['well_linked'], 'well-linked page')} (no page of the index matches)")
+    return f"starting from {' and '.join(parts) or 'nothing'}: {number_of(event['listed'], 'link')}"
 
 
 def _print_found(event: dict[str, Any], lead: str, when: str) -> None:

@@ -25,10 +25,10 @@ from lycosa.core.errors import WorkError
 def command(
     context: typer.Context,
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE…", help="WARC, WACZ or ARC files, or directories with such files or with pages.")
+        list[str], typer.Argument(metavar="FILE", help="WARC, WACZ or ARC files, or directories with such files or with pages.")
     ],
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Target collection.")] = "default",
-    base: Annotated[str, typer.Option("--base", metavar="URL", help="URL of a directory of pages.")] = "",
+    base: Annotated[str, typer.Option("--base", metavar="URL", help="For a directory of pages: its URL.")] = "",
     in_scope: Annotated[bool, typer.Option("--in-scope", help="Import only pages within the scope of the collection.")] = False,
     no_index: Annotated[bool, typer.Option("--no-index", help="Do not update the search index.")] = False,
     workspace: WorkspaceOption = "",

@@ -47,7 +47,7 @@ def command(
             if not number or shown[number - 1].target != link.target:
                 print(f"{link.target}  {_outcome(link)}".rstrip())
             print(f"  {link.source}  {link.kind} {link.anchor!r}")
-    note(f"{number_of(len(found), 'link')}" + (f", the first {len(shown)} are shown; --all prints all" if len(shown) < len(found) else ""))
+    note(f"{number_of(len(found), 'link')}" + (f", the first {len(shown)} shown; --all prints all" if len(shown) < len(found) else ""))
 
 
 def _print(links: list[FoundLink], *, by_source: bool) -> None:

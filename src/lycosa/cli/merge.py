@@ -24,7 +24,7 @@ from lycosa.core.units import format_size
 
 def command(
     context: typer.Context,
-    whole: Annotated[bool, typer.Option("--whole", help="Compact all files, regardless of their number.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Compact each table completely, even if there are few small files.")] = False,
     engine: EngineOption = "",
     address: AddressOption = "",
     workspace: WorkspaceOption = "",
@@ -33,7 +33,7 @@ def command(
 ) -> None:
     """Compact small files and delete obsolete ones.
 
-    `lycosa run` does this automatically.
+    A running crawl does this automatically.
     """
     from dataclasses import asdict
 
@@ -59,7 +59,11 @@ def command(
         print_json({"merged": asdict(report), "swept": asdict(swept)})
         return
     print(
-        f"{number_of(report.files_before, 'file')} became {report.files_after:,}; {report.rows_dropped:,} outdated rows dropped, "
+        f"{number_of(report.files_before, 'file')} became {report.files_after:,}; "
+        f"{number_of(report.rows_dropped, 'outdated row')} dropped, "
         f"{format_size(report.bytes_read)} read, {format_size(report.bytes_written)} written"
     )
-    print(f"deleted: {swept.files:,} replaced files, {swept.entries:,} log entries, {format_size(swept.bytes)}")
+    print(
+        f"deleted: {number_of(swept.files, 'replaced file')}, "
+        f"{number_of(swept.entries, 'log entry', 'log entries')}, {format_size(swept.bytes)}"
+    )

@@ -13,8 +13,8 @@ from lycosa.core.errors import WorkError
 def command(
     context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="FILE|URL", help="File, URL, or - for standard input.")],
-    url: Annotated[str, typer.Option("--url", help="Base URL of a file, to resolve its links.")] = "http://localhost/",
-    content_type: Annotated[str, typer.Option("--content-type", help="Content-Type of a file.")] = "",
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="Base URL of a file, to resolve its links.")] = "http://localhost/",
+    content_type: Annotated[str, typer.Option("--content-type", metavar="TYPE", help="Content-Type of a file.")] = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:

@@ -53,8 +53,11 @@ def command(
         return
     print(
         f"generation {info.generation}, as of log entry {info.log_entry}: "
-        f"{number_of(info.duplicates, 'page')} are duplicates reached by redirects"
+        f"{number_of(info.duplicates, 'duplicate page')} reached by redirects"
     )
-    print(f"{number_of(info.grouped, 'page')} are near-duplicates, in {number_of(info.groups, 'group')}; a search shows one page per group")
+    print(
+        f"{number_of(info.grouped, 'page')} with the same or nearly the same text as another, "
+        f"in {number_of(info.groups, 'group')}; a search shows one page per group"
+    )
     if copies:
-        print(table([(str(copy["url"]), f"is {copy['canonical_of']} ({copy['collection']})") for copy in copies]))
+        print(table([(str(copy["url"]), f"duplicate of {copy['canonical_of']} ({copy['collection']})") for copy in copies]))

@@ -29,7 +29,9 @@ def command(
     if json_output:
         print_json(asdict(report))
         return
-    print(f"{number_of(report.pages, 'page')} parsed again; {report.changed:,} changed, {report.text_changed:,} of them in their text")
+    print(
+        f"{number_of(report.pages, 'page')} parsed again; {report.changed:,} changed, {report.text_changed:,} of them with a different text"
+    )
     if report.unreadable:
         print(f"{report.unreadable:,} could not be parsed and keep their rows")
 

@@ -12,7 +12,7 @@ from lycosa.core.units import format_duration
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="URL to check.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL to check.")],
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
@@ -48,11 +48,13 @@ def command(
     if json_output:
         print_json({**facts, "body": entry.body})
     else:
-        means = {"allow_all": "no robots.txt: everything is allowed", "deny_all": "robots.txt is unreachable: nothing is allowed"}.get(
-            verdict, ""
-        )
+        answer = f"HTTP {entry.status}" if entry.status else "no response"
+        means = {
+            "allow_all": ": there is no robots.txt, so every URL is allowed",
+            "deny_all": ": robots.txt is unreachable, so no URL is allowed",
+        }.get(verdict, "")
         rows = [
-            ("robots.txt", f"{facts['robots']} (HTTP {entry.status or 'no response'}) {means}"),
+            ("robots.txt", f"{facts['robots']} ({answer}){means}"),
             (
                 target,
                 f"{'allowed' if allowed else 'not allowed'} for {facts['token']}" + (f", by {facts['line']}" if facts["line"] else ""),

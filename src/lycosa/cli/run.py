@@ -30,12 +30,17 @@ def command(
     address: AddressOption = "",
     workers: WorkersOption = None,
     serve: Annotated[bool, typer.Option("--serve", help="Also serve the web interface and the API, as `lycosa serve` does.")] = False,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port for --serve; 0 selects a free port.")] = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on for --serve.")] = "",
-    metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on this port; 0 selects a free port.")
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port for --serve; 0 selects a free port.")
     ] = None,
-    metrics_host: Annotated[str, typer.Option("--metrics-host", help="Address to listen on for --metrics-port.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on for --serve.")] = "",
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", metavar="N", min=0, max=65535, help="Serve Prometheus metrics on this port; 0 selects a free port."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option("--metrics-host", metavar="HOST", help="Address to listen on for --metrics-port.")
+    ] = "127.0.0.1",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
 ) -> None:

@@ -29,9 +29,11 @@ _OTHERS = re.compile(rb"^[^#\n]*\b(?:peers|workspaces)\b", re.MULTILINE)
 
 def command(
     context: typer.Context,
-    query: Annotated[list[str], typer.Argument(help='Words, "phrases", -excluded, OR, prefix*, site:HOST, lang:xx (docs/query.md).')],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="Number of results.")] = 10,
-    page: Annotated[int, typer.Option("--page", min=1, help="Result page, from 1.")] = 1,
+    query: Annotated[
+        list[str], typer.Argument(metavar="QUERY", help='Words, "phrases", -excluded, OR, prefix*, site:HOST, lang:xx (docs/query.md).')
+    ],
+    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, max=1000, help="Number of results.")] = 10,
+    page: Annotated[int, typer.Option("--page", metavar="N", min=1, help="Result page, from 1.")] = 1,
     language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
     site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only pages of this host.")] = "",
     collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only pages of this collection.")] = "",
@@ -39,11 +41,13 @@ def command(
     into: Annotated[str, typer.Option("--into", metavar="XX[,XX]", help="Translate the query and search these languages.")] = "",
     source: Annotated[str, typer.Option("--from", metavar="XX", help="Language of the query, if it is not identified correctly.")] = "",
     translations: Annotated[
-        list[str] | None, typer.Option("--translate", metavar="XX:WORD=A|B", help="Translate a word in this way; repeatable.")
+        list[str] | None, typer.Option("--translate", metavar="XX:WORD=A|B", help="Use these translations of a word; repeatable.")
     ] = None,
-    order: Annotated[str, typer.Option("--sort", metavar="date", help="Sort by date, newest first.")] = "",
-    per_host: Annotated[int, typer.Option("--per-host", min=0, help="Results per host before those of other hosts; 0: no limit.")] = 2,
-    copies: Annotated[bool, typer.Option("--copies", help="Show duplicates too.")] = False,
+    order: Annotated[str, typer.Option("--sort", metavar="date", help="Sort by date, newest first (default: by relevance).")] = "",
+    per_host: Annotated[
+        int, typer.Option("--per-host", metavar="N", min=0, help="Results per host before those of other hosts; 0: no limit.")
+    ] = 2,
+    copies: Annotated[bool, typer.Option("--copies", help="Also show pages with the same text.")] = False,
     facets: Annotated[str, typer.Option("--facets", metavar="NAMES", help="Count all results by language,host,collection,type,date.")] = "",
     spelling: Annotated[bool, typer.Option("--spelling/--no-spelling", help="Suggest another spelling when there are few results.")] = True,
     explain: Annotated[bool, typer.Option("--explain", help="Show how each score is computed.")] = False,

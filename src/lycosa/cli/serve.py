@@ -21,11 +21,13 @@ READY_S = 60.0
 
 def command(
     context: typer.Context,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port (default 8000); 0 selects a free port.")] = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on (default 127.0.0.1).")] = "",
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port (default 8000); 0 selects a free port.")
+    ] = None,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on (default 127.0.0.1).")] = "",
     engine: Annotated[
         Literal["", "local", "ray"],
-        typer.Option("--engine", help="Search index shards in replicas: in local processes, or on a Ray cluster."),
+        typer.Option("--engine", metavar="local|ray", help="Search index shards in replicas: in local processes, or on a Ray cluster."),
     ] = "",
     address: Annotated[
         str,
@@ -33,8 +35,12 @@ def command(
             "--address", metavar="HOST:PORT", help="Address of the Ray cluster. Without it, a cluster on this machine is started."
         ),
     ] = "",
-    replicas: Annotated[int, typer.Option("--replicas", min=1, max=100, help="Number of replicas per shard, with --engine.")] = 1,
-    processes: Annotated[int | None, typer.Option("--processes", min=1, max=64, help="Number of server processes (default 1).")] = None,
+    replicas: Annotated[
+        int, typer.Option("--replicas", metavar="N", min=1, max=100, help="Number of replicas per shard, with --engine.")
+    ] = 1,
+    processes: Annotated[
+        int | None, typer.Option("--processes", metavar="N", min=1, max=64, help="Number of server processes (default 1).")
+    ] = None,
     workspaces: Annotated[
         list[str] | None,
         typer.Option(

@@ -15,7 +15,7 @@ _MOST, _WIDE, _CELL = 100, 8, 500
 
 def command(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(help="SQL query.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="SQL query.")],
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,

@@ -16,9 +16,9 @@ _NODE_LETTERS = 8
 
 def command(
     context: typer.Context,
-    by: Annotated[str, typer.Option("--by", metavar="WAY", help="Print a table by language, collection, type or host.")] = "",
+    by: Annotated[str, typer.Option("--by", metavar="language|collection|type|host", help="Print a table by this property.")] = "",
     sites: Annotated[bool, typer.Option("--sites", help="With --by: list the hosts of each row.")] = False,
-    hosts: Annotated[int, typer.Option("--hosts", min=0, help="Number of hosts to list.")] = 5,
+    hosts: Annotated[int, typer.Option("--hosts", metavar="N", min=0, help="Number of hosts to list.")] = 5,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -54,13 +54,13 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
         ("URLs", f"{urls['total']:,}: " + counts({name: number for name, number in urls.items() if name != "total"})),
     ]
     if status["waiting"]:
-        rows.append(("waiting", counts({"due" if name == "due" else name: number for name, number in status["waiting"].items()})))
+        rows.append(("waiting", counts(status["waiting"])))
     if status["operations"]:
         rows.append(("sitemaps, feeds", counts({f"{each['operation']} {each['state']}": each["urls"] for each in status["operations"]})))
     rows += [
         ("pages", f"{status['pages']:,}"),
         ("languages", counts(status["languages"])),
-        ("fetched", f"{status['visits']:,} exchanges, {format_size(status['bytes'])}"),
+        ("fetched", f"{number_of(status['visits'], 'request')}, {format_size(status['bytes'])}"),
         ("status", counts({"no response" if code == "0" else code: number for code, number in status["statuses"].items()})),
     ]
     if status["errors"]:
@@ -71,14 +71,14 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
     if status["refused_links"]:
         rows.append(("links refused", counts(status["refused_links"])))
     for trap in status["traps"]:
-        stopped = f", {trap['parts']:,} parts of hosts stopped" if trap["parts"] else ""
+        stopped = f", {number_of(trap['parts'], 'part')} of hosts stopped" if trap["parts"] else ""
         rows.append((f"trap {trap['rule']}", f"{trap['urls']:,} URLs not fetched{stopped}"))
     if status["exclusions"]:
         rows.append(("excluded", ", ".join(status["exclusions"])))
     if status["last_visit"]:
         rows.append(("last fetch", f"{status['last_visit']:%Y-%m-%d %H:%M:%S} UTC"))
     if status["pages_per_second"]:
-        rows.append(("rate", f"{number_of(status['pages_per_second'], 'request')}/s from first to last"))
+        rows.append(("rate", f"{status['pages_per_second']:,} requests/s, mean from the first to the last request"))
     rows.append(("index", _index(status)))
     for entry in status["collections"]:
         rows.append((f"collection {entry['collection']}", _collection(entry)))
@@ -110,7 +110,7 @@ def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         rows.append(("  message", live["message"]))
     resting = [name for name, each in (live.get("collections") or {}).items() if each["resting"]]
     if resting:
-        rows.append(("  resting", ", ".join(resting)))
+        rows.append(("  inactive", ", ".join(resting)))
     if live.get("last_commit"):
         rows.append(("  last commit", f"entry {live['last_commit']['entry']} at {live['last_commit']['at']}"))
     rows.extend((f"  left out: {name}", reason) for name, reason in (live.get("bad") or {}).items())
@@ -133,19 +133,19 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     rows = [
         (
             "cluster",
-            f"engine {cluster.get('engine')}, led by {cluster.get('leader')}: {_many(len(nodes), 'node')}{lost}, "
-            f"{_many(len(workers), 'worker')}, {cluster.get('partitions', 0)} partitions ({cluster.get('unassigned', 0)} unassigned), "
+            f"engine {cluster.get('engine')}, led by {cluster.get('leader')}: {number_of(len(nodes), 'node')}{lost}, "
+            f"{number_of(len(workers), 'worker')}, {cluster.get('partitions', 0)} partitions ({cluster.get('unassigned', 0)} unassigned), "
             f"log entry {cluster.get('log_head')}",
         )
     ]
     if cluster.get("dashboard"):
         rows.append(("  dashboard", str(cluster["dashboard"])))
     if cluster.get("granted"):
-        rows.append(("  granted", counts(cluster["granted"]) + " pages"))
+        rows.append(("  page quota", counts(cluster["granted"]) + " pages"))
     for node in nodes:
         where = f"{node['address']}, " if node.get("address") else ""
         life = "" if node.get("alive") else "dead; "
-        holds = f"{_many(node['workers'], 'worker')}, {_many(node['partitions'], 'partition')}, {node['rate']:,} pages/s"
+        holds = f"{number_of(node['workers'], 'worker')}, {number_of(node['partitions'], 'partition')}, {node['rate']:,} pages/s"
         rows.append((f"  node {_short(node.get('name'))}", f"{life}{where}{node.get('cpus', 0):g} CPUs, {holds}"))
     rows.extend((f"  worker {worker.get('worker')}", _worker(worker)) for worker in workers)
     return rows
@@ -153,14 +153,14 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 
 def _worker(worker: Mapping[str, Any]) -> str:
     progress = worker.get("progress") or {}
-    parts = [f"on {_short(worker.get('node'))}: {_many(worker.get('partitions') or 0, 'partition')}"]
+    parts = [f"on {_short(worker.get('node'))}: {number_of(worker.get('partitions') or 0, 'partition')}"]
     if "rate" in progress:
         parts.append(
             f"{progress['rate']:,} pages/s, {number_of(progress.get('pages', 0), 'page')}, {progress.get('in_flight', 0):,} in flight"
         )
     parts.append(f"{worker.get('waiting') or 0:,} waiting")
     if worker.get("lag_entries"):
-        parts.append(f"behind by {_many(worker['lag_entries'], 'log entry', 'log entries')}")
+        parts.append(f"behind by {number_of(worker['lag_entries'], 'log entry', 'log entries')}")
     if worker.get("idle"):
         parts.append("idle")
     if progress.get("message"):
@@ -168,17 +168,13 @@ def _worker(worker: Mapping[str, Any]) -> str:
     errors = counts(progress.get("errors") or {})
     if errors:
         parts.append(f"errors {errors}")
-    parts.append(f"heard {format_duration(worker.get('last_ping_ms_ago') or 0)} ago")
+    parts.append(f"last message {format_duration(worker.get('last_ping_ms_ago') or 0)} ago")
     return "; ".join(parts)
 
 
 def _short(node: object) -> str:
     """A node's name as people tell it apart: Ray's are 56 hexadecimal digits."""
     return str(node)[:_NODE_LETTERS]
-
-
-def _many(number: int, one: str, more: str = "") -> str:
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def _index(status: Mapping[str, Any]) -> str:

@@ -19,9 +19,11 @@ def command(
     since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages since this date, for example 2026-11-21.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="DATE", help="Only pages before this date.")] = "",
     rising: Annotated[bool, typer.Option("--rising", help="Only words that are more frequent in recent pages.")] = False,
-    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Period of recent pages for --rising.")] = "7d",
-    every: Annotated[bool, typer.Option("--all", help="Include stop words.")] = False,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=100_000, help="Number of words.")] = 50,
+    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Age up to which a page counts as recent.")] = "7d",
+    every: Annotated[
+        bool, typer.Option("--all", help="Include stop words: function words, and words spread evenly over the pages.")
+    ] = False,
+    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, max=100_000, help="Number of words.")] = 50,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
@@ -47,12 +49,12 @@ def command(
         print_json({**asdict(report), "recent_since": format_time(report.recent_since)})
         return
     width = max((len(term.text) for term in report.terms), default=4)
-    print(f"{'word':<{width}}  lang  {'pages':>9}  {'times':>9}  {'newest':>8}" + ("  surprise" if rising else ""))
+    print(f"{'word':<{width}}  lang  {'pages':>9}  {'count':>9}  {'recent':>8}" + ("  surprise" if rising else ""))
     for term in report.terms:
         line = f"{term.text:<{width}}  {term.language or '?':<4}  {term.documents:>9,}  {term.total:>9,}  {term.recent:>8,}"
         print(line + (f"  {term.surprise:>8,.1f}" if rising else ""))
     note(
-        f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them newest (since {format_time(max(report.recent_since, 0))[:10]})"
+        f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them recent (since {format_time(max(report.recent_since, 0))[:10]})"
     )
     if report.missed:
         note(f"too many words to count: some words on up to {number_of(report.missed, 'page')} are missing")

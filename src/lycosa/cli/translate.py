@@ -39,7 +39,7 @@ def add(
 @app.command()
 def learn(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parallel text: TSV with two columns, TMX, or two files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Parallel text: TSV with two columns, TMX, or two files.")],
     source: FromOption = "",
     target: ToOption = "",
     name: NameOption = "",
@@ -84,8 +84,8 @@ def remove(
 @app.command()
 def lookup(
     context: typer.Context,
-    term: Annotated[list[str], typer.Argument(metavar="TERM…", help="One or more words.")],
-    source: FromOption = "",
+    term: Annotated[list[str], typer.Argument(metavar="TERM", help="One or more words.")],
+    source: Annotated[str, typer.Option("--from", metavar="XX", help="Language of the words (default: identified).")] = "",
     target: Annotated[str, typer.Option("--to", metavar="XX[,XX]", help="Only these target languages.")] = "",
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,

@@ -33,7 +33,7 @@ UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="URL to monitor.
 @app.command(SHOW)
 def show(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="[HOST|URL]", help="Host or URL (default: all monitors).")] = "",
+    what: Annotated[str, typer.Argument(metavar="HOST|URL", help="Host or URL (default: list all monitors).")] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -73,7 +73,9 @@ def add(
         list[str] | None, typer.Option("--status", metavar="NNN", help="Accepted status, for example 200 or 2xx; repeatable.")
     ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="T", help="Time limit of a check (default 12 % of the interval).")] = "",
-    confirm: Annotated[int, typer.Option("--confirm", min=0, max=10, help="Number of further failed checks that confirm an outage.")] = 3,
+    confirm: Annotated[
+        int, typer.Option("--confirm", metavar="N", min=0, max=10, help="Number of further failed checks that confirm an outage.")
+    ] = 3,
     pause: Annotated[str, typer.Option("--pause", metavar="T", help="Minimum delay between two checks of the host.")] = "",
     certificate: Annotated[str, typer.Option("--certificate", metavar="T", help="Warn this long before the certificate expires.")] = "",
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name used in notifications.")] = "",

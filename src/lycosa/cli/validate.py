@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, read_input, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, read_input, workspace_root
 
 _SHOWN = 50
 
@@ -45,6 +45,6 @@ def command(
             print(f"and {len(checked.faults) - _SHOWN:,} more; --all prints them")
         kinds = ", ".join(f"{code} {count}" for code, count in Counter(fault.code for fault in checked.faults).most_common(5))
         fetched = f", fetched {checked.fetched_at:%Y-%m-%d %H:%M} UTC" if checked.fetched_at else ""
-        note(f"{checked.source}{fetched}: {len(checked.faults):,} faults" + (f" ({kinds})" if kinds else ""))
+        note(f"{checked.source}{fetched}: {number_of(len(checked.faults), 'error')}" + (f" ({kinds})" if kinds else ""))
     if checked.faults:
         raise typer.Exit(1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, typed_url, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, typed_url, workspace_root
 
 if TYPE_CHECKING:
     from lycosa.search.versions import Capture
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="URL of the page.")],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Number of versions to list.")] = 20,
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")],
+    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="Number of versions to list.")] = 20,
     every: Annotated[bool, typer.Option("--all", help="List all versions.")] = False,
     changed: Annotated[bool, typer.Option("--changed", help="List only versions with a changed text.")] = False,
     diff: Annotated[
@@ -95,7 +95,7 @@ def _print_list(captures: list[Capture], count: int | None, *, changed: bool, js
         size = f"{each.size:,}"
         print(f"{number:>5}  {_minute(each.at)}  {each.status}  {size:>11}  {_printable(each.content_type) or '-':<24}  {_said(each)}")
     rest = f", {len(numbered) - len(shown):,} more: --all" if len(shown) < len(numbered) else ""
-    note(f"{len(captures):,} archived, newest first; times are UTC{rest}")
+    note(f"{number_of(len(captures), 'archived version')}, newest first; times are UTC{rest}")
 
 
 def _said(capture: Capture) -> str:
@@ -103,7 +103,7 @@ def _said(capture: Capture) -> str:
         return f"same as {_minute(capture.original)}"
     if capture.redirect_to:
         return f"redirects to {capture.redirect_to}"
-    parts = [capture.digest, "different text" if capture.changed else "", f"cut: {capture.truncated}" if capture.truncated else ""]
+    parts = [capture.digest, "new text" if capture.changed else "", f"cut: {capture.truncated}" if capture.truncated else ""]
     return "  ".join(part for part in parts if part)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, read_input, workspace_root
+from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, read_input, workspace_root
 
 if TYPE_CHECKING:
     from lycosa.app.watching import Watched
@@ -21,14 +21,14 @@ IgnoreOption = Annotated[list[str] | None, typer.Option("--ignore", metavar="WHA
 @app.command()
 def add(
     context: typer.Context,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="Patterns.")] = None,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Texts to match.")] = None,
     file: Annotated[
         str, typer.Option("--from", metavar="FILE", help="File with patterns, one per line (- for standard input); # starts a comment.")
     ] = "",
-    name: Annotated[str, typer.Option("--name", help="Name (default: the first pattern).")] = "",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name (default: the first pattern).")] = "",
     ignore: IgnoreOption = None,
     collection: Annotated[
-        list[str] | None, typer.Option("--collection", metavar="NAME", help="Only pages of this one; repeatable.")
+        list[str] | None, typer.Option("--collection", metavar="NAME", help="Only pages of this collection; repeatable.")
     ] = None,
     notify: Annotated[
         list[str] | None,
@@ -52,7 +52,7 @@ def add(
         return
     who = "the running crawl applies it within seconds" if watched.running else "the next `lycosa run` or `lycosa crawl` applies it"
     print(watched.order.id)
-    note(f"{len(watched.order.texts):,} text{'s' if len(watched.order.texts) != 1 else ''}; {who}. Show matches: `lycosa watch matches`")
+    note(f"{number_of(len(watched.order.texts), 'pattern')}; {who}. Show matches: `lycosa watch matches`")
 
 
 @app.command("list")
@@ -68,15 +68,15 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: 
         order = each.order
         print(f"{order.id}  {order.name}")
         details = [
-            f"{len(order.texts):,} texts" if len(order.texts) > 1 else "",
+            f"{len(order.texts):,} patterns" if len(order.texts) > 1 else "",
             f"ignores {', '.join(order.folding.names)}" * bool(order.folding),
         ]
         details.append(f"only in {', '.join(order.collections)}" * bool(order.collections))
         if any(details):
             print("  " + "; ".join(filter(None, details)))
         for target in each.targets:
-            state = f"{target.delivered:,} told" + f", {target.waiting:,} wait" * bool(target.waiting)
-            state += f", {target.dropped:,} given up" * bool(target.dropped)
+            state = f"{target.delivered:,} delivered" + f", {target.waiting:,} pending" * bool(target.waiting)
+            state += f", {target.dropped:,} dropped" * bool(target.dropped)
             print(f"  {target.target}: {state}" + f" ({target.problem})" * bool(target.problem))
     if not watches:
         note("no patterns: add one with `lycosa watch add TEXT`")
@@ -98,12 +98,12 @@ def remove(
 @app.command()
 def matches(
     context: typer.Context,
-    watch: Annotated[str, typer.Argument(metavar="[WATCH]", help="ID or name of a watch, or ID of a `find` call.")] = "",
+    watch: Annotated[str, typer.Argument(metavar="WATCH", help="ID or name of a watch, or ID of a `find` call.")] = "",
     since: Annotated[
         str, typer.Option("--since", metavar="DATE", help="Only matches since a date, for example 2026-11-01, or an age, for example 7d.")
     ] = "",
     site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only pages of this site.")] = "",
-    number: Annotated[int, typer.Option("-n", min=1, help="Number of matches.")] = 20,
+    number: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Number of matches.")] = 20,
     every: Annotated[bool, typer.Option("--all", help="Include older versions of each page.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
