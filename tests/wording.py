@@ -23,7 +23,18 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {}
 """Phrase -> parts of the texts in which it is used in its ordinary sense."""
 
 NOT_YET = ("bench/", "demo/", "docs/", "src/lycosa/")
-REWRITTEN = ("docs/commands", "docs/guide.md", "docs/pages.md", "docs/python.md", "docs/webmasters.md", "src/lycosa/cli/")
+REWRITTEN = (
+    "demo/",
+    "docs/commands",
+    "docs/compare",
+    "docs/guide.md",
+    "docs/languages.md",
+    "docs/translation.md",
+    "docs/pages.md",
+    "docs/python.md",
+    "docs/webmasters.md",
+    "src/lycosa/cli/",
+)
 """Files that do not follow the rules yet, and those among them that do. Remove the first when it is empty."""
 
 _DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "demo/*.md")
