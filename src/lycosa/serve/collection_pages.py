@@ -18,7 +18,7 @@ from lycosa.app.history import History, visits_over_time
 from lycosa.app.pausing import paused
 from lycosa.core.units import format_time
 from lycosa.serve.api import ERRORS, NOT_FOUND
-from lycosa.serve.crawl_pages import SAID, most_of, time_columns, told
+from lycosa.serve.crawl_pages import SAID, most_of, statuses, time_columns, told
 from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
@@ -121,7 +121,7 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
             history=over_time,
             columns=time_columns(over_time, words),
             counts=[
-                (words.t("HTTP status"), *most_of(found.statuses)),
+                (words.t("HTTP status"), *most_of(statuses(found.statuses, words))),
                 (words.t("Errors"), *most_of(found.errors)),
                 (words.t("Queued URLs by reason"), *_waiting(found.waiting, words)),
             ],

@@ -71,7 +71,7 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
             history=over_time,
             columns=time_columns(over_time, words),
             counts=[
-                (words.t("HTTP status"), *most_of(known["statuses"])),
+                (words.t("HTTP status"), *most_of(statuses(known["statuses"], words))),
                 (words.t("Errors"), *most_of(known["errors"])),
                 (words.t("Languages"), *most_of(known["languages"])),
                 (words.t("Refused links"), *most_of(known["refused_links"])),
@@ -171,6 +171,11 @@ def time_columns(history: History, words: Interface) -> list[tuple[str, int, int
         )
         for bucket in history.buckets
     ]
+
+
+def statuses(counted: Mapping[str, int], words: Interface) -> dict[str, int]:
+    """Return counts by HTTP status with a label for status 0, which stands for no response."""
+    return {words.t("no response") if status == "0" else status: number for status, number in counted.items()}
 
 
 def most_of(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
