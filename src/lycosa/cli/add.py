@@ -27,7 +27,10 @@ def command(
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Submit URLs to a collection, whether or not a crawl is running."""
+    """Submit URLs to a collection.
+
+    A running crawl fetches them within seconds, otherwise the next one does.
+    """
     from lycosa.app.submission import submit
 
     root = workspace_root(context, workspace)

@@ -137,8 +137,8 @@ def _library(
         for path in report.written:
             print(path)
     print(
-        f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')} of {number_of(report.days, 'day')} "
-        f"in {number_of(report.languages, 'language')}, "
+        f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')}, "
+        f"{number_of(report.languages, 'language')}, {number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
         f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}"
         + (f", {number_of(report.unread, 'older version')} no longer in the archive" if report.unread else "")
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lycosa.search.translated import TranslatedQuery
     from lycosa.text.translation.table import TableInfo
 
-app = typer.Typer(help="Manage dictionaries and learned translations for `search --across`.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage translation tables for `search --across`.", no_args_is_help=True, rich_markup_mode=None)
 
 FromOption = Annotated[str, typer.Option("--from", metavar="XX", help="Source language (ISO 639; default: from the file name).")]
 ToOption = Annotated[str, typer.Option("--to", metavar="XX", help="Target language (ISO 639).")]
