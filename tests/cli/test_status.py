@@ -35,7 +35,7 @@ def test_what_waits_and_why(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: P
     assert "waiting " in here("-w", root, "status").out
     last_visit = datetime.fromisoformat(str(here("-w", root, "status", "--json").json["last_visit"])).timestamp()
     at_once = workspace_status(root, ManualClock(round(last_visit * 1000) + 100))
-    assert at_once["waiting"] == {"host_rests": 3}
+    assert at_once["waiting"] == {"host_paused": 3}
     collection = _only(at_once)
     assert (collection["recrawl"], collection["strategy"], collection["open_now"]) == ("age", "breadth-first", True)
     then = workspace_status(root, ManualClock(round(last_visit * 1000) + 2 * 3_600_000))

@@ -29,7 +29,7 @@ _FROM_SCHEDULE = ("strategy", "priority", "recrawl", "schedule", "paused", "max_
 def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, object]:
     """Counts by state, collection, host, language and error; what waits and why; who crawls; how far the index is.
 
-    `waiting` counts known URLs by what they wait for: `due` (nothing but their turn), `host_rests`, or the reason of their row.
+    `waiting` counts known URLs by what they wait for: `due` (nothing but their turn), `host_paused`, or the reason of their row.
     `live` is what a running daemon says of itself, None without one. `cluster` is what a cluster's coordinator said last (`silent`: long
     ago), None if there never was one.
 
@@ -146,7 +146,7 @@ def waiting_for(urls: pl.LazyFrame, hosts: pl.LazyFrame, now_ms: int) -> pl.Lazy
     """Known URLs by what they wait for."""
     resting = hosts.filter((pl.col("host") != "") & (pl.col("not_before").cast(pl.Int64) > now_ms)).select("host_key", rests=True)
     later = pl.col("not_before").cast(pl.Int64).fill_null(0) > now_ms
-    what = pl.when(later & (pl.col("reason") != "")).then(pl.col("reason")).when(pl.col("rests")).then(pl.lit("host_rests"))
+    what = pl.when(later & (pl.col("reason") != "")).then(pl.col("reason")).when(pl.col("rests")).then(pl.lit("host_paused"))
     known = urls.filter(pl.col("state") == UrlState.KNOWN.value).join(resting, on="host_key", how="left")
     return counted(known.select(waits_for=what.otherwise(pl.lit("due"))), "waits_for")
 

@@ -13,7 +13,7 @@ from lycosa.store.live import LiveTables
 
 
 def left_for_later(ledger: Ledger, tables: LiveTables, collections: Iterable[str]) -> Counter[str]:
-    """How many known URLs wait, by reason: the last failure, `robots_unreachable`, `host_rests`, `not_reached`."""
+    """How many known URLs wait, by reason: the last failure, `robots_unreachable`, `host_paused`, `not_reached`."""
     waiting = (
         tables.scan("urls")
         .filter((pl.col("state") == UrlState.KNOWN) & pl.col("collection").is_in(list(collections)))
@@ -29,6 +29,6 @@ def left_for_later(ledger: Ledger, tables: LiveTables, collections: Iterable[str
         if not reason and ledger.robots.known(origin, now_ms) and not ledger.robots.reachable(origin):
             reason = "robots_unreachable"
         if not reason and host_key in ledger.frontier.hosts and ledger.frontier.clocks.host_ready_at(host_key) > now + patience:
-            reason = "host_rests"
+            reason = "host_paused"
         later[reason or "not_reached"] += number
     return later

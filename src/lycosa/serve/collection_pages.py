@@ -29,7 +29,7 @@ SEEDS_SHOWN = 20
 _FACTS_S, _LIST_S, _HISTORY_S = 3.0, 20.0, 60.0
 
 Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Name of the collection.")]
-_WAITS = {"due": message("ready to be fetched"), "host_rests": message("host paused")}
+_WAITS = {"due": message("ready to be fetched"), "host_paused": message("host paused")}
 
 
 class CollectionLine(BaseModel):
@@ -74,7 +74,7 @@ class CollectionAnswer(BaseModel):
     configured: bool
     paused: bool
     states: dict[str, int] = Field(description="URLs by state.")
-    waiting: dict[str, int] = Field(description="Queued URLs by reason: `due`, `host_rests`, or a reason code.")
+    waiting: dict[str, int] = Field(description="Queued URLs by reason: `due`, `host_paused`, or a reason code.")
     pages: int
     newest: str | None
     languages: dict[str, int] = Field(description="Current pages by language.")
