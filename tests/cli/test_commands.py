@@ -80,7 +80,7 @@ def test_status(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
 
 def test_explain_says_why(lycosa: Lycosa, here: Lycosa, workspace: Path, site: str) -> None:
     fetched = lycosa("-w", str(workspace), "explain", f"{site}/eyes.html")
-    assert "visited: fetched and understood" in fetched.out
+    assert "visited: fetched and processed" in fetched.out
     assert "'Eyes of moths'" in fetched.out
     forbidden = here("-w", str(workspace), "explain", f"{site}/private/x.html")
     assert "admitted once, then stopped: robots" in forbidden.out

@@ -63,11 +63,11 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
     ("path", "says"),
     [
         ("/pic.jpg", "refused (unindexable_image)"),
-        ("/cal/2099-05-05/", "refused (trap_calendar): it looks like a trap: a date more than 2 years ahead"),
+        ("/cal/2099-05-05/", "refused (trap_calendar): suspected crawler trap: a date more than 2 years ahead"),
         ("/x/a/b/a/b/a/b/", "refused (trap_repeated_segments)"),
         ("/page.html;jsessionid=0123456789ABCDEF0123456789ABCDEF", "refused (trap_session_id)"),
         ("/ad.html", "refused (nofollow): the only link to it is marked nofollow"),
-        ("/three.html", "refused (depth): the nearest page that links to it lies 2 links from a seed, and depth is 2"),
+        ("/three.html", "refused (depth): the nearest page that links to it is at depth 2, and the limit (depth) is 2"),
         ("/print/one.html", "refused (pattern): deny '/print/' matches"),
         ("/nobody-links-here.html", "no link to it was found, and no rule would refuse it"),
     ],
@@ -82,7 +82,7 @@ def test_what_refuses_a_url_that_was_never_admitted(here: Lycosa, workspace: str
 def test_the_other_order_of_a_query_is_named(here: Lycosa, workspace: str, site: Nginx) -> None:
     said = [here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out for query in ("a=1&b=2", "b=2&a=1")]
     refused = next(text for text in said if "trap_query_permutation" in text)
-    assert "the same query parameters are known in another order: http://127.0.4.3" in refused
+    assert "a URL with the same query parameters in another order is already known: http://127.0.4.3" in refused
     assert sum("visited" in text for text in said) >= 1
 
 
@@ -90,7 +90,7 @@ def test_schedule_pace_and_settings(here: Lycosa, workspace: str, site: Nginx) -
     address = f"http://127.0.4.3:{site.port}/one.html"
     said = here("-w", workspace, "explain", address).out
     assert "recrawl = age: when it is older than 2h" in said
-    assert "Crawl-delay of its robots.txt" in said
+    assert "Crawl-delay in robots.txt" in said
     assert "crawl_delay 200ms, delay 100ms" in said
     assert "server-first, recrawl age" in said
     assert "5 of 50 pages of the host" in said
@@ -103,11 +103,11 @@ def test_schedule_pace_and_settings(here: Lycosa, workspace: str, site: Nginx) -
 def test_a_sitemap_is_explained_as_what_it_is(here: Lycosa, workspace: str, site: Nginx) -> None:
     said = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
     assert "in news (sitemap)" in said
-    assert "read again and again" in said
+    assert "read periodically" in said
     assert "found on" in here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/listed.html").out
 
 
 def test_exclusions_are_named_with_their_reason(here: Lycosa, workspace: str) -> None:
     said = here("-w", workspace, "explain", "http://bad.example/x").out
     assert "crawl.exclusions: host bad.example (line 1: they wrote to us)" in said
-    assert "refused (excluded): the operator excluded it" in said
+    assert "refused (excluded): excluded by the operator" in said

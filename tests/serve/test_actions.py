@@ -331,7 +331,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.go("/crawl")
         reader.fill("URL", home)
         reader.press("Explain")
-        reader.sees("State and schedule", "fetched and understood")
+        reader.sees("State and schedule", "fetched and processed")
 
         reader.go("/uptime")
         reader.fill("Host or URL", host)

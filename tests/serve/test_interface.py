@@ -110,14 +110,14 @@ def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english
 
 def test_what_is_known_of_a_url_is_in_the_reader_s_language(client: Client, workspace: str) -> None:
     url = LiveTables(Workspace.open(workspace)).scan("pages").collect()["url"][0]
-    for asked, said in ((url, "загружена и разобрана"), ("http://outside.example/<b>", "не принималась: отклонено (scope): ")):
+    for asked, said in ((url, "загружена и обработана"), ("http://outside.example/<b>", "не принималась: отклонено (scope): ")):
         page = Document(client.get("/crawl/explain", {"url": asked}, {"accept-language": "ru"}).text)
         assert any(text.startswith(said) for text in page.text("dd"))
         names = set(page.text("dt")) - set(page.text("code"))  # settings are called as in lycosa.toml
         assert not [name for name in names - {"Last-Modified", "ETag"} if re.search("[a-z]{4}", name)]
         assert page.all("b") == []
     english = client.get("/api/v1/explain", {"url": url}, {"accept-language": "ru"}).json()
-    assert english["collections"][0]["why"] == "fetched and understood"
+    assert english["collections"][0]["why"] == "fetched and processed"
 
 
 def test_the_choice_is_kept(client: Client) -> None:

@@ -113,14 +113,14 @@ def test_seeds_are_normalised_and_rewritten() -> None:
 @pytest.mark.parametrize(
     ("settings", "url", "expected"),
     [
-        ({}, "http://h.com/x", "admitted: scope host, h.com is a seed's host"),
+        ({}, "http://h.com/x", "admitted: scope = host: h.com is the host of a seed"),
         ({}, "http://g.com:8/x", "refused (scope): g.com:8 is not the host and port of a seed (h.com)"),
-        ({"scope": "domain"}, "http://www.h.com/", "admitted: scope domain, h.com is a seed's registrable domain"),
+        ({"scope": "domain"}, "http://www.h.com/", "admitted: scope = domain: h.com is the registrable domain of a seed"),
         ({"scope": "domain"}, "http://www.g.com/", "refused (scope): g.com is not the registrable domain of a seed (h.com)"),
-        ({"scope": "prefix"}, "http://h.com/d/e", "admitted: scope prefix, under the seed's folder http://h.com/d/"),
-        ({"scope": "prefix"}, "http://h.com/", "refused (scope): not under a seed's folder (http://h.com/d/)"),
-        ({"scope": "any"}, "http://g.com/", "admitted: scope any"),
-        ({"allow": ("x",)}, "http://h.com/x", "admitted: scope host, h.com is a seed's host; allow 'x' matches"),
+        ({"scope": "prefix"}, "http://h.com/d/e", "admitted: scope = prefix: below http://h.com/d/, the folder of a seed"),
+        ({"scope": "prefix"}, "http://h.com/", "refused (scope): not below the folder of a seed (http://h.com/d/)"),
+        ({"scope": "any"}, "http://g.com/", "admitted: scope = any"),
+        ({"allow": ("x",)}, "http://h.com/x", "admitted: scope = host: h.com is the host of a seed; allow 'x' matches"),
         ({"allow": ("x",)}, "http://h.com/", "refused (pattern): no allow expression matches (x)"),
         ({"deny": ("x", "y")}, "http://h.com/y", "refused (pattern): deny 'y' matches"),
         ({}, "mailto:x", "refused (scheme): only http, https, ftp and gopher are crawled"),
@@ -134,7 +134,7 @@ def test_explanations(settings: dict[str, Any], url: str, expected: str) -> None
 def test_explanation_of_many_seeds_is_short() -> None:
     gate = admission(*(f"http://h{number}.com/" for number in range(9)))
     assert gate.explain("http://g.com/").endswith("(h0.com, h1.com, h2.com and 6 more)")
-    assert admission().explain("http://g.com/").endswith("(there are none)")
+    assert admission().explain("http://g.com/").endswith("(no seeds)")
 
 
 @given(absolute, st.sampled_from(("host", "domain", "prefix", "any")))

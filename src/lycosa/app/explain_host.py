@@ -19,12 +19,12 @@ _REFUSING = (429, 503)
 _CLOCK = ("delay", "not_before", "last_visit_at", "latency", "fails", "known", "visited", "pages", "bytes")
 
 _ASKS: Mapping[str, str] = {
-    Reason.DELAY: Said("pace_delay", "delay: the collection's least pause"),
-    Reason.COURTESY: Said("pace_courtesy", "courtesy_factor times the last transfer"),
-    Reason.MAX_DELAY: Said("pace_max_delay", "max_delay: courtesy_factor would have asked for more"),
-    Reason.SLOW_DOWN: Said("pace_slow_down", "slow_down: the host answers slower than it used to"),
-    Reason.CRAWL_DELAY: Said("pace_crawl_delay", "Crawl-delay of its robots.txt"),
-    Reason.RETRY_AFTER: Said("pace_retry_after", "Retry-After of its last answer"),
+    Reason.DELAY: Said("pace_delay", "delay: the minimum pause of the collection"),
+    Reason.COURTESY: Said("pace_courtesy", "courtesy_factor times the duration of the last transfer"),
+    Reason.MAX_DELAY: Said("pace_max_delay", "max_delay: courtesy_factor alone would give a longer pause"),
+    Reason.SLOW_DOWN: Said("pace_slow_down", "slow_down: the host responds more slowly than usual"),
+    Reason.CRAWL_DELAY: Said("pace_crawl_delay", "Crawl-delay in robots.txt"),
+    Reason.RETRY_AFTER: Said("pace_retry_after", "Retry-After of the last response"),
     Reason.BACK_OFF: Said("pace_back_off", "back-off after failures"),
 }
 
@@ -34,13 +34,13 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
     origin = url_origin(url)
     entries = [entry for row in host["robots"].to_list() for entry in row or () if entry["origin"] == origin] if host.height else []
     if not entries:
-        return {"origin": origin, "says": Said("robots_unknown", "not known: robots.txt has not been fetched")}
+        return {"origin": origin, "says": Said("robots_unknown", "unknown: robots.txt has not been fetched")}
     entry = entries[-1]
     verdict = robots_verdict(entry["status"], "" if entry["status"] else "no answer")
     facts = {"origin": origin, "status": entry["status"], "fetched_at": entry["fetched_at"], "expires_at": entry["expires_at"]}
     if verdict != "parse":
-        everything = Said("robots_none", "everything is allowed: there is no robots.txt")
-        nothing = Said("robots_silent", "nothing is allowed: robots.txt cannot be had")
+        everything = Said("robots_none", "every URL is allowed: there is no robots.txt")
+        nothing = Said("robots_silent", "no URL is allowed: robots.txt is unreachable")
         return {**facts, "says": everything if verdict == "allow_all" else nothing}
     robots = Robots(entry["body"], user_agent, origin)
     return {

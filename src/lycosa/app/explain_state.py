@@ -13,7 +13,7 @@ from lycosa.core.config import Collection
 from lycosa.core.said import Said, listed
 from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.assignment import recrawl_rules
-from lycosa.crawl.screen import Excluded, Screen
+from lycosa.crawl.screen import PUT_OFF_MS, Excluded, Screen
 from lycosa.frontier.recrawl import due_at
 from lycosa.frontier.traps import clause
 from lycosa.store.live import LiveTables
@@ -21,29 +21,35 @@ from lycosa.url.domain import Domains
 from lycosa.url.scope import Admission
 from lycosa.url.traps import query_signature
 
+_DEFERRAL_DAYS = PUT_OFF_MS // 86_400_000
 _WHY = {
-    "known": Said("state_known", "known, waits to be fetched"),
-    "visited": Said("state_visited", "fetched and understood"),
-    "gone": Said("state_gone", "the server says that it is not there"),
-    "excluded": Said("state_excluded", "admitted once, then stopped"),
+    "known": Said("state_known", "waiting to be fetched"),
+    "visited": Said("state_visited", "fetched and processed"),
+    "gone": Said("state_gone", "the server returned a client error (4xx)"),
+    "excluded": Said("state_excluded", "admitted earlier, then excluded"),
 }
 _REASONS = {
-    "robots": Said("reason_robots", "its robots.txt forbids it"),
-    "scope": Said("reason_scope", "it lies outside the scope of today"),
-    "depth": Said("reason_depth", "it lies farther from a seed than `depth` allows today"),
-    "redirect_limit": Said("reason_redirect_limit", "more redirects led here than fetch.max_redirects"),
-    "address_refused": Said("reason_address_refused", "its host has a private address that nobody named"),
-    "excluded": Said("reason_excluded", "the operator excluded it"),
-    "media_type": Said("reason_media_type", "its headers say that it is of a media type that is not read"),
-    "parse_crashed": Said("reason_parse_crashed", "in quarantine: it killed the parser, so it is archived and left alone"),
+    "robots": Said("reason_robots", "robots.txt disallows it"),
+    "scope": Said("reason_scope", "it is outside the current scope"),
+    "depth": Said("reason_depth", "it is farther from a seed than the current `depth` allows"),
+    "redirect_limit": Said("reason_redirect_limit", "the redirect chain is longer than fetch.max_redirects"),
+    "address_refused": Said("reason_address_refused", "its host has a private address and is not the host of a seed"),
+    "excluded": Said("reason_excluded", "excluded by the operator"),
+    "media_type": Said("reason_media_type", "its media type is not one that the collection accepts"),
+    "parse_crashed": Said("reason_parse_crashed", "quarantined: it crashed the parser; it is archived and not fetched again"),
     "redirect": Said("reason_redirect", "it redirects"),
-    "host_budget": Said("reason_host_budget", "the host's page budget is used up; looked at again in some days"),
-    "domain_budget": Said("reason_domain_budget", "the registrable domain's page budget is used up; looked at again in some days"),
+    "host_budget": Said(
+        "reason_host_budget", "the page budget of the host is used up; checked again after {days} days", days=_DEFERRAL_DAYS
+    ),
+    "domain_budget": Said(
+        "reason_domain_budget", "the page budget of the registrable domain is used up; checked again after {days} days", days=_DEFERRAL_DAYS
+    ),
     "prefix_budget": Said(
         "reason_prefix_budget",
-        "its part of the site has its share of the host's page budget; looked at again in some days",
+        "its part of the site has used up its share of the host's page budget; checked again after {days} days",
+        days=_DEFERRAL_DAYS,
     ),
-    "scheduled": Said("reason_scheduled", "read again and again, as often as it brings something new"),
+    "scheduled": Said("reason_scheduled", "read periodically: more often if it lists new URLs, less often if it does not"),
 }
 _SETTINGS = (
     *("strategy", "priority", "recrawl", "schedule", "paused", "delay", "courtesy_factor", "max_delay"),
@@ -98,11 +104,11 @@ def why(row: Mapping[str, Any]) -> str:
     state, reason, operation = row["state"], row["reason"], row["operation"]
     said = explain_reason(reason)
     if operation:
-        return Said("operation", "a {operation}: {state}", operation=operation, state=said or _WHY[state])
+        return Said("operation", "{operation}: {state}", operation=operation, state=said or _WHY[state])
     if state == "known" and reason:
         if reason.startswith("trap_") or reason in _REASONS:
-            return Said("put_off", "put off ({reason}): {why}", reason=reason, why=said)
-        return Said("last_failed", "the last attempt failed ({reason}); it is due again at not_before", reason=reason)
+            return Said("put_off", "deferred ({reason}): {why}", reason=reason, why=said)
+        return Said("last_failed", "the last attempt failed ({reason}); the next attempt is due at not_before", reason=reason)
     if not reason:
         return _WHY[state]
     if not said:
@@ -113,10 +119,10 @@ def why(row: Mapping[str, Any]) -> str:
 def explain_reason(reason: str) -> str:
     """What a reason of `urls` or of a refusal means; "" if it says so itself."""
     if reason.startswith("trap_"):
-        return Said("looks_like_a_trap", "it looks like a trap: {why}", why=clause(reason.removeprefix("trap_")))
+        return Said("looks_like_a_trap", "suspected crawler trap: {why}", why=clause(reason.removeprefix("trap_")))
     if reason.startswith("unindexable_"):
         kind = reason.removeprefix("unindexable_")
-        return Said("unindexable", "its name says that it is of a kind that cannot be indexed ({kind})", kind=kind)
+        return Said("unindexable", "its file name extension indicates a type that cannot be indexed ({kind})", kind=kind)
     return _REASONS.get(reason, "")
 
 
@@ -139,26 +145,26 @@ def due(row: Mapping[str, Any], collection: Collection) -> tuple[int | None, str
     if collection.paused:
         return None, Said("due_paused", "the collection is paused")
     if row["state"] == "known":
-        return at, Said("due_turn", "it waits its turn") if not times["not_before"] else Said("due_later", "not before that time")
+        return at, Said("due_turn", "waiting in the queue") if not times["not_before"] else Said("due_later", "deferred until that time")
     if row["state"] == "excluded":
-        return None, Said("due_never", "never, as things are")
+        return None, Said("due_never", "excluded URLs are not fetched")
     if collection.recrawl == "never":
-        return None, Said("recrawl_never", "recrawl = never: what was fetched is not fetched again")
+        return None, Said("recrawl_never", "recrawl = never: a fetched page is not fetched again")
     if row["state"] == "gone":
-        return at, Said("recrawl_gone", "a page that is gone is looked at ever more rarely")
+        return at, Said("recrawl_gone", "a page that is gone is checked at increasing intervals, then no longer")
     if collection.recrawl == "age":
         return at, _by_age(format_duration(collection.max_age), collection.recrawl_triggers)
     if collection.recrawl == "daily":
         return at, Said("recrawl_daily", "recrawl = daily at {time} UTC", time=collection.daily_at)
     return None, Said(
         "recrawl_fresh",
-        "recrawl = fresh: when a fetch is worth it ({rate}, {weight}; the worker solves the schedule once a day)",
-        rate=Said("change_rate", "{rate} changes a day", rate=f"{row['change_rate']:.3g}")
+        "recrawl = fresh: when the expected gain in freshness is high enough ({rate}, {weight}; computed once per day)",
+        rate=Said("change_rate", "{rate} changes per day", rate=f"{row['change_rate']:.3g}")
         if row["change_rate"]
-        else Said("change_rate_unknown", "its changes are not known yet"),
+        else Said("change_rate_unknown", "change rate not known yet"),
         weight=Said("importance", "importance {weight}", weight=f"{row['importance']:.3g}")
         if row["importance"]
-        else Said("importance_by_depth", "importance by its depth"),
+        else Said("importance_by_depth", "importance estimated from its depth"),
     )
 
 
@@ -169,7 +175,7 @@ def _by_age(age: str, triggers: Sequence[str]) -> str:
         return Said("recrawl_on_link", "recrawl = age: when a link to it is found and it is older than {age}", age=age)
     return Said(
         "recrawl_age_or_link",
-        "recrawl = age: when it is older than {age}, or when a link to it is found and it is older than {age}",
+        "recrawl = age: when it is older than {age} (triggers: timer, on_link)",
         age=age,
     )
 
@@ -183,13 +189,13 @@ def unknown_facts(
     refusals = [scope] if scope.startswith("refused") else []
     if screened.reason:
         refused = Said("refused", "refused ({reason}): {why}", reason=screened.reason, why=explain_reason(screened.reason))
-        instead = [Said("taken_as", "taken as {url}", url=screened.instead)] if screened.instead else []
+        instead = [Said("taken_as", "{url} is used instead", url=screened.instead)] if screened.instead else []
         refusals.append(listed([refused, *instead]))
     elif known.collection.traps and (other := _permutation(url, tables)):
         refusals.append(
             Said(
                 "refused_permutation",
-                "refused (trap_query_permutation): the same query parameters are known in another order: {url}",
+                "refused (trap_query_permutation): a URL with the same query parameters in another order is already known: {url}",
                 url=other,
             )
         )
@@ -198,7 +204,7 @@ def unknown_facts(
     return {
         "collection": name,
         "state": None,
-        "why": Said("never_admitted_or_hidden", "never admitted, or hidden since: {why}", why=reasons)
+        "why": Said("never_admitted_or_hidden", "never admitted, or hidden since it was excluded: {why}", why=reasons)
         if screened.reason == "excluded"
         else Said("never_admitted", "never admitted: {why}", why=reasons),
         "refused_by": refusals,
@@ -229,7 +235,7 @@ def _by_links(url: str, known: Known, tables: LiveTables) -> Sequence[str]:
     if least is not None and least + 1 > limit:
         said = Said(
             "refused_depth",
-            "refused (depth): the nearest page that links to it lies {n} links from a seed, and depth is {limit}",
+            "refused (depth): the nearest page that links to it is at depth {n}, and the limit (depth) is {limit}",
             n=least,
             limit=limit,
         )

@@ -52,13 +52,13 @@ _MOST_STORED = 32
 _STOPPED: Final = "stopped:"
 
 _EXPLAINED: Final = {
-    PrefixRule.NEAR_IDENTICAL: Said("trap_near_identical", "the last pages of this kind say nearly the same"),
-    PrefixRule.SAME_TEXT: Said("trap_same_text", "the last pages of this kind repeat, word for word, what the host says elsewhere"),
+    PrefixRule.NEAR_IDENTICAL: Said("trap_near_identical", "the latest pages with this URL pattern are nearly identical"),
+    PrefixRule.SAME_TEXT: Said("trap_same_text", "the latest pages with this URL pattern only repeat text from other pages of the host"),
     PrefixRule.SOFT_404: Said(
-        "trap_soft_404", "the last pages of this kind say that there is no such page, with a status that says there is"
+        "trap_soft_404", 'the latest pages with this URL pattern are soft 404s: a "not found" text with a success status'
     ),
-    PrefixRule.FACETS: Said("trap_facets", "the last combinations of these query parameters brought no new text"),
-    PrefixRule.EMPTY_CALENDAR: Said("trap_empty_calendar", "the last dates of this calendar brought no new text"),
+    PrefixRule.FACETS: Said("trap_facets", "the latest combinations of these query parameters contained no new text"),
+    PrefixRule.EMPTY_CALENDAR: Said("trap_empty_calendar", "the latest dates of this calendar contained no new text"),
 }
 
 

@@ -185,12 +185,12 @@ def _cell(page: PageLine, x: int, y: int, broken: int, say: _Say) -> Iterator[st
     colour = _UNREACHED if page.depth < 0 else _COLOURS[min(page.depth, len(_COLOURS) - 1)]
     letters = "l" if 0 <= page.depth < _DARK else "d"
     way = (
-        Said("site-unreached", "no links lead there from the home page")
+        Said("site-unreached", "not reachable by links from the home page")
         if page.depth < 0
-        else Said("site-depth", "{n, plural, one {# link from the home page} other {# links from the home page}}", n=page.depth)
+        else Said("site-depth", "depth {n}", n=page.depth)
     )
-    to_it = Said("site-links-in", "{n, plural, one {# link leads to it} other {# links lead to it}}", n=page.in_links)
-    of_it = Said("site-links-out", "{n, plural, one {# link leads on} other {# links lead on}}", n=page.out_links)
+    to_it = Said("site-links-in", "{n, plural, one {# incoming link} other {# incoming links}}", n=page.in_links)
+    of_it = Said("site-links-out", "{n, plural, one {# outgoing link} other {# outgoing links}}", n=page.out_links)
     told = [unquote(page.url), page.title, say(way), say(to_it), say(of_it), format_size(page.size)]
     if broken:
         told.append(say(Said("site-broken", "{n, plural, one {# broken link} other {# broken links}}", n=broken)))
@@ -210,9 +210,9 @@ def _legend(report: SiteReport, say: _Say) -> Iterator[str]:
     yield f'<text class="h d" x="{_PAD}" y="17">{_text(head)}</text>'
     names = [(colour, str(depth)) for depth, colour in enumerate(_COLOURS[:-1])]
     names.append((_COLOURS[-1], say(Said("site-or-more", "{n} or more", n=len(_COLOURS) - 1))))
-    names.append((_UNREACHED, say(Said("site-not-reached", "not reached"))))
-    names.append((_BROKEN, say(Said("site-holds-broken", "holds broken links"))))
-    title = say(Said("site-by-depth", "links from the home page"))
+    names.append((_UNREACHED, say(Said("site-not-reached", "not reachable"))))
+    names.append((_BROKEN, say(Said("site-holds-broken", "with broken links"))))
+    title = say(Said("site-by-depth", "depth (links from the home page)"))
     x = _PAD
     yield f'<text class="d" x="{x}" y="37">{_text(title)}</text>'
     x += 20 + _wide(title)

@@ -111,7 +111,7 @@ class Admission:
         if refusal is Refusal.SCHEME:
             if url.startswith(OTHERS):
                 return Said(
-                    "refused_other_scheme", "refused (scheme): no seed is {scheme}, and fetch.other_schemes is off", scheme=scheme_of(url)
+                    "refused_other_scheme", "refused (scheme): no seed uses {scheme}, and fetch.other_schemes is off", scheme=scheme_of(url)
                 )
             return Said("refused_scheme", "refused (scheme): only http, https, ftp and gopher are crawled")
         if refusal is Refusal.TOO_LONG:
@@ -157,18 +157,18 @@ class Admission:
 
     def _inside(self, url: str) -> str:
         if self._scope == "any":
-            return Said("scope_any", "scope any")
+            return Said("scope_any", "scope = any")
         if self._scope == "prefix":
             folder = next(folder for folder in self._folders if url.startswith(folder))
-            return Said("scope_prefix", "scope prefix, under the seed's folder {folder}", folder=folder)
+            return Said("scope_prefix", "scope = prefix: below {folder}, the folder of a seed", folder=folder)
         if self._scope == "host":
-            return Said("scope_host", "scope host, {host} is a seed's host", host=_host_and_port(url))
+            return Said("scope_host", "scope = host: {host} is the host of a seed", host=_host_and_port(url))
         domain = self._domains.registrable(hostname(url))
-        return Said("scope_domain", "scope domain, {domain} is a seed's registrable domain", domain=domain)
+        return Said("scope_domain", "scope = domain: {domain} is the registrable domain of a seed", domain=domain)
 
     def _outside(self, url: str) -> str:
         if self._scope == "prefix":
-            return Said("outside_prefix", "not under a seed's folder ({seeds})", seeds=_few(self._folders[::2]))
+            return Said("outside_prefix", "not below the folder of a seed ({seeds})", seeds=_few(self._folders[::2]))
         if self._scope == "host":
             seeds = _few(sorted(self._hosts))
             return Said("outside_host", "{host} is not the host and port of a seed ({seeds})", host=_host_and_port(url), seeds=seeds)
@@ -192,4 +192,4 @@ def _few(names: Iterable[str], limit: int = 3) -> str:
     first = ", ".join(all_names[:limit])
     if more > 0:
         return Said("few_and_more", "{names} and {n} more", names=first, n=more)
-    return first or Said("few_none", "there are none")
+    return first or Said("few_none", "no seeds")
