@@ -131,7 +131,7 @@ _PLANS: dict[str, Callable[[Moody], None]] = {
 def _listen(process: subprocess.Popen[str], names: dict[str, str], found: dict[str, float]) -> None:
     assert process.stderr is not None
     for line in process.stderr:
-        if " is down since " in line:
+        if " has been down since " in line:
             url = line.split()[2]
             found.setdefault(names.get(url, url), time.monotonic())
 

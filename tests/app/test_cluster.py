@@ -144,7 +144,7 @@ def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path
             running.until(lambda: len(worker_pids(workspace)) == 2 and len(running.rows("pages")) >= 10)
             killed = worker_pids(workspace)[0]
             os.kill(killed, signal.SIGKILL)
-            running.until(lambda: "starts again (1 of 5 restarts)" in running.errors)
+            running.until(lambda: "restarting it (1 of 5 restarts)" in running.errors)
             running.until(lambda: len(worker_pids(workspace)) == 2 and killed not in worker_pids(workspace))
             refused = subprocess.run([*RUN, "-w", str(workspace), "crawl", web.home], capture_output=True, text=True, check=False)
             assert (refused.returncode, "crawls in" in refused.stderr) == (1, True)

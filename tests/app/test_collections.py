@@ -196,5 +196,5 @@ def test_the_last_collection_leaves_nothing(root: Path) -> None:
 def test_what_is_configured_is_not_purged(root: Path) -> None:
     with pytest.raises(UsageError, match="configured"):
         purge(str(root), "two", parse_config('[[collection]]\nname = "two"\n'))
-    with pytest.raises(UsageError, match="nothing of a collection"):
+    with pytest.raises(UsageError, match="has no collection 'nobody'"):
         purge(str(root), "nobody", CONFIG)

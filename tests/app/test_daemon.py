@@ -62,7 +62,7 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
         home = f"http://127.0.6.2:{server.port}/"
         with daemon(workspace, QUICK + collection("one", home, more="paused = true")) as running:
             file = workspace / "lycosa.toml"
-            running.until(lambda: "rests" in running.live.get("message", ""))
+            running.until(lambda: "is paused" in running.live.get("message", ""))
             assert asked(server) == {}
             file.write_text("[fetch]\nconections = 3\n")  # it waits for two equal looks
             running.until(lambda: "did you mean 'connections'" in running.errors)
@@ -71,7 +71,7 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
             file.write_text(QUICK + collection("one", home, more=f'schedule = "{later[0]}-{later[1]}"'))
             before = running.worker
             running.send(signal.SIGHUP)
-            running.until(lambda: running.worker not in (0, before) and "rests" in running.live["message"])
+            running.until(lambda: running.worker not in (0, before) and "is paused" in running.live["message"])
             assert asked(server) == {}
             file.write_text(QUICK + collection("one", home) + collection("two", f"{home}hub.html", more="depth = 0"))
             running.until_pages(5)
@@ -144,7 +144,7 @@ def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> No
             running.until(lambda: "a cycle was collected" in running.errors)  # by the way: it tidies up once a minute, here sooner
             assert running.stop() == 0, running.errors
         assert asked(server)["/deadly.html"] == 1
-    assert "signal 11 (SIGSEGV), while it read http://127.0.6.5" in running.errors
+    assert "signal 11 (SIGSEGV), while parsing http://127.0.6.5" in running.errors
     assert {row["error"] for row in rows(workspace, "visits") if row["url"].endswith("deadly.html")} == {"parse_crashed"}
     explained = subprocess.run(
         [*RUN, "-w", str(workspace), "explain", f"http://127.0.6.5:{server.port}/deadly.html"], capture_output=True, text=True, check=True
@@ -159,7 +159,7 @@ def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
         settings = "[run]\nrestarts = 0\n" + QUICK + collection("one", f"http://127.0.6.13:{server.port}/")
         with daemon(workspace, settings, command=(*deadly(workspace), "1000")) as running:
             assert running.process.wait(LIMIT_S) == 1
-    assert f"killed by signal 9 (SIGKILL), while it read http://127.0.6.13:{server.port}/" in running.errors
+    assert f"killed by signal 9 (SIGKILL), while parsing http://127.0.6.13:{server.port}/" in running.errors
 
 
 def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
             assert not alive
     last = running.errors.splitlines()[-1]
     assert "died 2 times in 10m, more than run.restarts (1) allows" in last
-    assert f"while it read http://127.0.6.6:{server.port}/deadly.html" in last
+    assert f"while parsing http://127.0.6.6:{server.port}/deadly.html" in last
 
 
 def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
             running.until(lambda: len(asked(server)) >= 5)
             fill(disk / "ballast", 8 << 20)
             running.until(
-                lambda: "run.disk_reserve is 16MiB" in running.live.get("message", "") and "paused: the disk of" in running.errors
+                lambda: "run.disk_reserve requires (16MiB)" in running.live.get("message", "") and "paused: the disk of" in running.errors
             )
             paused, said = len(asked(server)), running.live["written_at"]
             running.until(lambda: running.live["written_at"] != said and running.live["in_flight"] == 0)
@@ -193,7 +193,7 @@ def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_pat
             running.until_pages(81)
             assert running.stop() == 0, running.errors
         assert running.errors.count("paused: the disk of") == 1
-        assert "the disk has room again" in running.errors
+        assert "the disk has enough free space again" in running.errors
         assert set(asked(server).values()) == {1}
         check(workspace)
 
@@ -205,7 +205,7 @@ def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
         with daemon(workspace, "[run]\ndisk_reserve = 0\nrestarts = 0\n" + QUICK + slow) as running:
             running.until(lambda: len(asked(server)) >= 5)
             fill(disk / "ballast", 0)
-            running.until(lambda: "it starts again when there is room on the disk" in running.errors)
+            running.until(lambda: "it is restarted when the disk has enough free space" in running.errors)
             (disk / "ballast").unlink()
             running.until_pages(81)
             assert running.stop() == 0, running.errors

@@ -187,7 +187,7 @@ def test_free_port_skips_what_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         first = taken.getsockname()[1]
         assert first < free_port(first, first + 50) <= first + 50
-        with pytest.raises(WorkError, match="all taken"):
+        with pytest.raises(WorkError, match="all in use"):
             free_port(first, first)
 
 
@@ -195,7 +195,7 @@ def test_a_folder_that_is_no_workspace_is_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / "demo-data" / "thesis.txt"
     mine.parent.mkdir()
     mine.write_text("years of work")
-    with pytest.raises(UsageError, match="not a workspace"):
+    with pytest.raises(UsageError, match="not a Lycosa workspace"):
         run_demo(serve=False, folder=tmp_path, say=lambda line: None)
     assert mine.read_text() == "years of work"
 

@@ -135,7 +135,7 @@ def _others(root: Path) -> int:
 def test_a_hunt_starts_from_what_the_index_has(web: str, tmp_path: Path) -> None:
     root = tmp_path / "w"
     Workspace.create(str(root))
-    with pytest.raises(UsageError, match="nothing to start from"):
+    with pytest.raises(UsageError, match="there are no start pages"):
         go(root, HuntRequest(QUESTION))
     go(root, HuntRequest("list of what there is", (f"{web}/spiders/index.html",), delay="0", pages=1))
     report, hits = go(root, HuntRequest(QUESTION, delay="0", enough=4))

@@ -27,7 +27,7 @@ def test_a_paused_collection_rests_until_it_is_resumed(tmp_path: Path) -> None:
         (workspace / "lycosa.toml").write_text(QUICK + collection("one", home))
         assert lycosa(workspace, "collection", "pause", "one").returncode == 0
         with daemon(workspace, QUICK + collection("one", home)) as running:
-            running.until(lambda: "rests" in running.live.get("message", ""))
+            running.until(lambda: "every collection is paused" in running.live.get("message", ""))
             assert list(server.requests()) == []
             assert lycosa(workspace, "collection", "resume", "one").returncode == 0
             running.until_pages(6)

@@ -162,14 +162,14 @@ def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to notify"):
         add_monitor(root, config, {"url": "http://example.org/", "notify": ["mail me"]})
     assert add_monitor(root, config, {"url": "HTTP://Example.org", **QUICK}).monitor.url == "http://example.org/"
-    with pytest.raises(UsageError, match="watched already"):
+    with pytest.raises(UsageError, match="already monitored"):
         add_monitor(root, config, {"url": "http://example.org/"})
     configured = parse_config("[[monitor]]\nurl = 'http://example.org/b'\n")
     with pytest.raises(UsageError, match=r"lycosa.toml"):
         remove_monitor(root, configured, "http://example.org/b")
     assert set(monitors_of(Workspace.open(root).storage, configured)) == {"http://example.org/", "http://example.org/b"}
     remove_monitor(root, config, "http://example.org/")
-    with pytest.raises(UsageError, match="not watched"):
+    with pytest.raises(UsageError, match="not monitored"):
         remove_monitor(root, config, "http://example.org/")
 
 

@@ -148,7 +148,7 @@ def test_only_in_a_collection_and_once_where_two_have_the_page(root: str) -> Non
         only = add_watch(root, QUIET, ["Wolf"])
         crawled(root, f"{site.origin}/wolf", name="one")
         other = add_watch(root, QUIET, ["Wolf"], collections=["one"])
-        with pytest.raises(UsageError, match="no collection 'two'"):
+        with pytest.raises(UsageError, match="unknown collection 'two'"):
             add_watch(root, QUIET, ["Wolf"], collections=["two"])
         crawled(root, f"{site.origin}/wolf", name="two")
     assert [(each.watch, each.collection) for each in matches(root, every=True)[0]] == [

@@ -83,7 +83,7 @@ def test_explain_says_why(lycosa: Lycosa, here: Lycosa, workspace: Path, site: s
     assert "visited: fetched and processed" in fetched.out
     assert "'Eyes of moths'" in fetched.out
     forbidden = here("-w", str(workspace), "explain", f"{site}/private/x.html")
-    assert "admitted once, then stopped: robots" in forbidden.out
+    assert "admitted earlier, then excluded: robots" in forbidden.out
     assert "Disallow: /private/" in forbidden.out
     foreign = here("-w", str(workspace), "explain", "http://elsewhere.example/")
     assert "never admitted" in foreign.out

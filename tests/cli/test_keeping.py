@@ -69,7 +69,7 @@ def test_beside_a_running_crawl_nothing_is_promised(lycosa: Lycosa, here: Lycosa
     with Workspace.open(root).own("run"):
         said = lycosa("-w", root, "exclude", "--purge", f"prefix:{site}/eyes")
     assert said.code == 1
-    assert "may hold rows that it has not committed yet" in said.out
+    assert "may have rows that are not committed yet" in said.out
     assert here("-w", root, "exclude").out == f"excluded  prefix:{site.removeprefix('http://')}/eyes\n"
     again = lycosa("-w", root, "exclude", "--purge")
     assert again.code == 0
@@ -77,7 +77,7 @@ def test_beside_a_running_crawl_nothing_is_promised(lycosa: Lycosa, here: Lycosa
 
 
 def test_wrong_exclusions_change_nothing(here: Lycosa, root: str) -> None:
-    assert "nothing is excluded here" in here("-w", root, "exclude").err
+    assert "this workspace has no exclusions" in here("-w", root, "exclude").err
     said = here("-w", root, "exclude", "www.example.org")
     assert said.code == 2
     assert "write host:NAME, domain:NAME or prefix:URL" in said.err

@@ -98,6 +98,6 @@ def test_wrong_starts_say_so(crawls: Crawls, tmp_path: Path) -> None:
     assert "is not a workspace" in crawls("--from", "unvisited", code=1).err
     crawls(f"{crawls.address}/", "--max-pages", "1")
     assert "is not known in collection 'default'" in crawls("--from", f"{crawls.address}/nowhere.html", code=2).err
-    assert "nothing is known of a collection 'news'" in crawls("--from", "unvisited", "--collection", "news", code=2).err
+    assert "this workspace has no data of collection 'news'" in crawls("--from", "unvisited", "--collection", "news", code=2).err
     assert "leave out other URLs" in crawls(crawls.address, "--from", "unvisited", code=2).err
     assert "choose breadth-first" in crawls("--from", "unvisited", "--strategy", "random", code=2).err

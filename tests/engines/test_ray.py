@@ -222,6 +222,6 @@ def test_a_daemon_on_ray_works_and_stops(tmp_path: Path) -> None:
         with daemon(workspace, configured(web), "--engine", "ray", "--workers", "2") as running:
             running.until_pages(33)
             assert running.stop() == 0, running.errors
-        assert "a cluster starts on engine ray: 2 workers" in running.errors
+        assert "starting a cluster on engine ray: 2 workers" in running.errors
         assert "Traceback" not in running.errors
     check(workspace)

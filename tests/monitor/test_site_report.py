@@ -110,6 +110,6 @@ def test_the_commands_print_text_json_and_csv(site: Site, tmp_path: Path) -> Non
 
 
 def test_what_is_not_known_is_said(site: Site) -> None:
-    with pytest.raises(UsageError, match=r"nothing is known of elsewhere\.example"):
+    with pytest.raises(UsageError, match=r"no data about elsewhere\.example"):
         report_of(site[0], "elsewhere.example")
     assert isinstance(CliRunner().invoke(app, ["-w", site[0], "links"]).exception, UsageError)

@@ -195,7 +195,7 @@ def proposed(someone: Person, world: World) -> None:
     (left,) = proposals(world.storage)
     assert left.note == "another one"
     someone.press("Accept")
-    someone.sees("is not taken by collection")
+    someone.sees("is not accepted by collection")
     # As if its name had been a public one of a site that is in scope.
     path = f"run/moderation/{left.id}.json"
     there = f"http://{CRAWLED}:{world.port}/proposed-by-{someone.way}"

@@ -62,7 +62,7 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
             until(lambda: errors.read_text().count("The search page is at") == 2)
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, errors.read_text()
-            assert "stopped: everything that was fetched is committed" in errors.read_text()
+            assert "stopped: all fetched data is committed" in errors.read_text()
         finally:
             process.kill()
             process.wait()

@@ -89,7 +89,7 @@ def test_from_the_form_to_the_crawl(root: str) -> None:
     body = f"decision=take&collection=default&proposal={waiting[0].id}"
     assert client.send("POST", "/proposals", body, {**FORM, **headers}).status_code == 403
     refused = client.send("POST", "/proposals", f"{body}&csrf={csrf}", {**FORM, **headers})
-    assert "is+not+taken+by+collection" in refused.headers["location"], "it lies outside the scope, and waits on"
+    assert "is+not+accepted+by+collection" in refused.headers["location"], "it lies outside the scope, and waits on"
     assert len(proposals(storage)) == AN_HOUR
     inside = storage_with(storage, seed)
     client.send("POST", "/proposals", f"decision=take&proposal={inside}&csrf={csrf}", {**FORM, **headers})

@@ -47,7 +47,7 @@ def merge_on(engine: Engine, location: str, settings: MergeSettings, *, whole: b
     workspace = Workspace.open(location)
     with maintenance(workspace.storage) as alone:
         if not alone:
-            return MergeReport(gave_up="another process merges, sweeps or purges here now")
+            return MergeReport(gave_up="another process is merging, vacuuming or purging this workspace; run the command again later")
         return combined(list(engine.map(fold_table, [TableTask(workspace.root, name, settings, whole) for name in TABLES])))
 
 
@@ -80,7 +80,9 @@ def rank_workspace(location: str) -> GraphInfo:
             return make_generation(workspace, index_analysis(location))
         except FileNotFoundError as error:  # a merge took a file away: read the log again
             gone = error
-    raise WorkError(f"the tables' files went away {_RANK_ATTEMPTS} times ({gone}): call again when no merge runs")
+    raise WorkError(
+        f"table files were replaced during all {_RANK_ATTEMPTS} attempts ({gone}): run the command again when no merge is running"
+    )
 
 
 def fold_table(task: TableTask) -> MergeReport:

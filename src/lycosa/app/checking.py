@@ -78,11 +78,11 @@ def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None
 
 
 def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]:
-    remedy = "it can be made anew from the tables: `lycosa rank`, or `lycosa check --repair`"
+    remedy = "rebuild it from the tables: `lycosa rank` or `lycosa check --repair`"
     for name in workspace.storage.names(graph.FOLDER):
         folder = workspace.storage.local_folder(f"{graph.FOLDER}/{name}") if name.isdigit() else None
         if folder is not None and not Path(folder, "info.json").exists():
-            yield Finding(ERROR, f"{graph.FOLDER}/{name}/info.json", "it is missing", remedy, GRAPH)
+            yield Finding(ERROR, f"{graph.FOLDER}/{name}/info.json", "missing", remedy, GRAPH)
     try:
         found = graph.newest(workspace)
     except (WorkspaceError, OSError) as error:
@@ -93,7 +93,7 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
     info, path = found
     where = f"{graph.FOLDER}/{info.generation:08d}"
     if tables is not None and info.log_entry > tables.state.head:
-        what = f"it was made of the log up to entry {info.log_entry}, and the log ends with {tables.state.head}"
+        what = f"built from the log up to entry {info.log_entry}, but the log ends at entry {tables.state.head}"
         yield Finding(ERROR, where, what, AHEAD.format("rank"))
     for name, what in list_faults(path):
         yield Finding(ERROR, f"{where}/{name}", what, remedy, GRAPH)
@@ -101,9 +101,9 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
     for name, expected in rows.items():
         try:
             number = pl.read_parquet(path / name).height
-            problem = "" if number == expected else f"it has {number:,} rows, {info.generation:08d}/info.json says {expected:,}"
+            problem = "" if number == expected else f"{number:,} rows, but {info.generation:08d}/info.json states {expected:,}"
         except (pl.exceptions.PolarsError, OSError) as error:
-            problem = f"it cannot be read: {_first_line(error)}"
+            problem = f"cannot be read: {_first_line(error)}"
         if problem:
             yield Finding(ERROR, f"{where}/{name}", problem, remedy, GRAPH)
     for file in sorted(path.glob("*.sqlite")):
@@ -133,8 +133,8 @@ def _sqlite_problem(path: Path) -> str:
         finally:
             database.close()
     except (WorkspaceError, sqlite3.Error) as error:
-        return f"it cannot be read: {_first_line(error)}"
-    return "" if said == "ok" else f"it is damaged: {said}"
+        return f"cannot be read: {_first_line(error)}"
+    return "" if said == "ok" else f"damaged: {said}"
 
 
 def _vectors(storage: Storage) -> Iterator[Finding]:
@@ -148,9 +148,9 @@ def _vectors(storage: Storage) -> Iterator[Finding]:
         rows = np.load(path / "vectors.npy", mmap_mode="r")
         pages = (path / "pages.txt").read_text(encoding="ascii").split("\n")
         sound = len(rows) == info.pages and (len(rows) == len(pages) or not len(rows))
-        problem = "" if sound else "its files do not agree on the number of pages"
+        problem = "" if sound else "its files contain different numbers of pages"
     except (OSError, ValueError, WorkspaceError) as error:
-        problem = f"it cannot be read: {_first_line(error)}"
+        problem = f"cannot be read: {_first_line(error)}"
     if problem:
         yield Finding(ERROR, f"{VECTORS}/{names[-1]}", problem, "encode the pages again: `lycosa translate encode`")
 
@@ -159,16 +159,18 @@ def _configuration(workspace: Workspace) -> Iterator[Finding]:
     try:
         read_config(workspace.root)
     except (ConfigError, UnicodeDecodeError, OSError) as error:
-        yield Finding(ERROR, CONFIGURATION, str(error), "correct that line; nothing else of the workspace depends on it")
+        yield Finding(ERROR, CONFIGURATION, str(error), "correct that line; the rest of the workspace is not affected")
 
 
 def _notes(storage: Storage) -> Iterator[Finding]:
     """Small files that people's commands wrote."""
     for name in storage.names(WATCHES):
         if name.endswith(".json") and (problem := _note_problem(storage, f"{WATCHES}/{name}", Order.from_json)):
-            yield Finding(ERROR, f"{WATCHES}/{name}", problem, "remove it and add the watch again; what it found stays")
+            yield Finding(ERROR, f"{WATCHES}/{name}", problem, "delete it and add the watch again; its matches are kept")
     for folder in (*(f"{RUN}/{name}" for name in _NOTES), INBOX):
-        remedy = "remove it and submit again" if folder == INBOX else "remove it and give its command again: it is passed over as it is"
+        remedy = (
+            "delete it and submit the URLs again" if folder == INBOX else "delete it and run its command again; the damaged file is ignored"
+        )
         for name in storage.names(folder):
             if name.endswith(".json") and (problem := _note_problem(storage, f"{folder}/{name}", _object)):
                 yield Finding(ERROR, f"{folder}/{name}", problem, remedy)
@@ -180,21 +182,21 @@ def _note_problem(storage: Storage, path: str, read: Callable[[bytes], object]) 
         if content is not None:  # else it was just taken up
             read(content)
     except OSError as error:
-        return f"it cannot be read: {_first_line(error)}"
+        return f"cannot be read: {_first_line(error)}"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "it is damaged"
+        return "damaged"
     return ""
 
 
 def _object(content: bytes) -> dict[str, Any]:
     found = json.loads(content)
     if not isinstance(found, dict):
-        raise TypeError("it is no object")
+        raise TypeError("not a JSON object")
     return found
 
 
 def _foreign(storage: Storage) -> Iterator[Finding]:
-    what, remedy = "it is no part of a workspace", "it is passed over; take it out if you know what it is"
+    what, remedy = "not part of a workspace", "it is ignored; delete it if you do not need it"
     for name in storage.names("."):
         if name not in _TOP:
             yield Finding(WARNING, name, what, remedy)
@@ -207,7 +209,7 @@ def _foreign(storage: Storage) -> Iterator[Finding]:
 
 def _leftovers(storage: Storage, now_ms: int) -> Iterator[Finding]:
     """What killed processes left half written: files that were never named, folders that were never published."""
-    what, remedy = "a process that was killed left it", "`lycosa check --repair` removes it"
+    what, remedy = "left behind by a process that was killed", "remove it: `lycosa check --repair`"
     for top in ("", *sorted(_TOP)):
         folder = Path(storage.lock_path(top or "."))
         if not folder.is_dir():
@@ -255,11 +257,11 @@ def _rights(storage: Storage) -> Iterator[Finding]:
     """What others on this machine may do: whoever may write to the workspace commands the robot."""
     for relative in (".", CONFIGURATION, FILE, LOG, DATA, RUN, INBOX):
         if _mode(storage, relative) & _OTHERS_MAY_WRITE:
-            what = "every account of this machine may write to it, and so command the robot"
+            what = "every account on this machine can write to it and so control the crawler"
             yield Finding(WARNING, relative, what, f"chmod o-w {storage.lock_path(relative)}")
     for relative in (f"{RUN}/owner.json", *(f"{RUN}/tokens/{name}" for name in storage.names(f"{RUN}/tokens"))):
         if _mode(storage, relative) & _OTHERS_MAY_READ:
-            yield Finding(WARNING, relative, "other accounts may read it, and it is for the robot's alone", f"chmod 600 {relative}")
+            yield Finding(WARNING, relative, "other accounts can read it; only the account of the crawler should", f"chmod 600 {relative}")
 
 
 def _mode(storage: Storage, relative: str) -> int:

@@ -92,9 +92,7 @@ class Cluster:
                 self.coordinator.send("stop", self._stop)
         status = self._poll.said or {}
         if status.get("rival") and not status.get("leads"):
-            raise OwnedError(
-                f"another cluster works in {self._workspace.root} ({status['rival']}); stop it, or use another workspace (-w DIR)"
-            )
+            raise OwnedError(f"another cluster uses {self._workspace.root} ({status['rival']}); stop it or use another workspace (-w DIR)")
         if status.get("why"):
             self.crew.stopping = True
 

@@ -112,7 +112,9 @@ def crawl_together(
         before = state.settings.get(order.collection.name, {})
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
-            raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
+            raise UsageError(
+                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example `lycosa crawl https://example.org/`"
+            )
         collection = recorded(order.collection, before) if start is not None and start.url else order.collection
         guide = Guide(workspace, Job(collection, seeds), start, order.config, clock) if start is not None else None
         upkeep = Upkeep(workspace, order.config, clock, engine)

@@ -138,7 +138,7 @@ class ClusterKeeper:
         )
         self._identity = cluster.identity
         self.child = ClusterChild(cluster)
-        self._say(f"a cluster starts on engine {self._engine.name}: {len(cluster.crew.places)} workers, {len(cluster.crew.nodes)} nodes")
+        self._say(f"starting a cluster on engine {self._engine.name}: {len(cluster.crew.places)} workers, {len(cluster.crew.nodes)} nodes")
 
     def _write_live(self, cluster: Cluster, plan: Plan) -> None:
         """Say how it goes, all workers together."""

@@ -72,7 +72,7 @@ def copy_to(root: str, name: str, target: str) -> CopyReport:
     source = Workspace.open(root)
     other = Workspace.open_or_create(target, source.partitions)
     if other.root == source.root:
-        raise UsageError("a collection is copied into another workspace: name its folder")
+        raise UsageError("the target is the workspace of the collection itself: specify the folder of another workspace")
     with other.own("collection copy"):
         return copy_collection(source, name, other, source.state().settings.get(name, {}))
 
@@ -86,18 +86,20 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
     """
     if any(collection.name == name for collection in config.collection):
         raise UsageError(
-            f"collection {name!r} is configured, and the next `lycosa run` would fetch it again: take it out of lycosa.toml first"
+            f"collection {name!r} is still configured, so the next `lycosa run` would fetch it again: remove it from lycosa.toml first"
         )
     workspace = Workspace.open(root)
     with workspace.own("collection purge"):
         claim = workspace.claim("collection purge")
         held = LiveTables(workspace).all_rows("urls").filter(pl.col("collection") == name).head(1).collect().height
         if not held and name not in workspace.state().settings:
-            raise UsageError(f"{workspace.root} holds nothing of a collection {name!r}; `lycosa collection list` shows which there are")
+            raise UsageError(f"{workspace.root} has no collection {name!r}; list the collections with `lycosa collection list`")
         orphans = claim.orphans()
         report = purge_collection(workspace, name)
         for orphan in orphans:
-            report.pending.append((orphan.path, "an interrupted crawl left it, and the next one takes it in: crawl, then purge again"))
+            report.pending.append(
+                (orphan.path, "left by an interrupted crawl, and imported by the next one: run a crawl, then purge again")
+            )
         _clear_inbox(workspace, name)
         counters = workspace.state().counters
         used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}

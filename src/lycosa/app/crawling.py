@@ -87,7 +87,9 @@ def crawl(
         before = workspace.state().settings.get(order.collection.name, {})
         seeds = seeds_of(before, order.collection.seeds, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
-            raise UsageError(f"nothing to crawl: name a URL, as in `lycosa crawl https://example.org/` ({order.root} has no seeds yet)")
+            raise UsageError(
+                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example `lycosa crawl https://example.org/`"
+            )
         collection = recorded(order.collection, before) if start is not None and start.url else order.collection
         upkeep = Upkeep(workspace, order.config, clock)
         ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]

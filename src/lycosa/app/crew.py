@@ -171,7 +171,7 @@ class Crew:
             self._failed(place, now, News.FAILED, poll.trouble, node_died=node_died)
         elif now - poll.said_at >= (_SILENT_MS if status is not None else _STARTS_MS):
             remote.kill()
-            self._failed(place, now, News.FAILED, "it hangs")
+            self._failed(place, now, News.FAILED, "it does not respond")
 
     def _has_ended(self, place: Place, remote: Remote, now: int) -> None:
         """It committed, released and ended: asked by us, or by the coordinator, of which we hear soon."""
@@ -194,23 +194,23 @@ class Crew:
         if place.leaving or (node_died and self._size is None):
             self._remove(place)
             if node_died:
-                self._say(f"node {node} is gone, and worker {place.name} with it")
+                self._say(f"node {node} was lost, and worker {place.name} with it")
             return
         if self.stopping:
             return
         if news is News.USAGE:
             raise SettingsRefused(how)
-        self.trouble = f"worker {place.name} died: {how or 'its process ended'}"
+        self.trouble = f"worker {place.name} died: {how or 'its process exited'}"
         if news is News.DISK:
-            self._say(f"{self.trouble}; it starts again when there is room on the disk")
+            self._say(f"{self.trouble}; it is restarted when the disk has enough free space")
             place.start_at = now + _NO_ROOM_PAUSE_MS
             return
         place.start_at = now + _RESTART_PAUSE_MS
         if node_died:
-            self._say(f"node {node} is gone, and worker {place.name} with it; it starts elsewhere")
+            self._say(f"node {node} was lost, and worker {place.name} with it; the worker is restarted on another node")
             return
         self._count_death(place, now)
-        self._say(f"{self.trouble}; it starts again ({len(place.deaths)} of {self._settings.restarts} restarts)")
+        self._say(f"{self.trouble}; restarting it ({len(place.deaths)} of {self._settings.restarts} restarts)")
 
     def _count_death(self, place: Place, now: int) -> None:
         place.deaths.append(now)
@@ -218,8 +218,8 @@ class Crew:
             place.deaths.popleft()
         if len(place.deaths) > self._settings.restarts:
             raise WorkError(
-                f"a worker died {len(place.deaths)} times in {format_duration(self._settings.window)}, more than run.restarts "
-                f"({self._settings.restarts}) allows; the last time: {self.trouble}. Nothing is lost: mend the cause and run again"
+                f"workers died {len(place.deaths)} times in {format_duration(self._settings.window)}, more than run.restarts "
+                f"({self._settings.restarts}) allows. Last failure: {self.trouble}. No data is lost: fix the cause and start again"
             )
 
     def _clear(self, place: Place) -> None:
@@ -268,7 +268,7 @@ class Crew:
         place.leaving = True
         if place.remote is not None:
             place.remote.send("leave")
-        self._say(f"node {empty[0].name} has joined: worker {place.name} ends, and another one begins there")
+        self._say(f"node {empty[0].name} joined the cluster: worker {place.name} stops, and a new worker starts on that node")
 
 
 def _room_on(node: Node) -> int:

@@ -79,7 +79,7 @@ def run(order: RunOrder, say: Callable[[str], None], clock: Clock | None = None,
     plan = make_plan(text, source, overrides=order.overrides, chosen=order.collections, before=before, monitors=monitors)
     workspace = Workspace.open_or_create(order.root)
     if engine is not None and (monitors or plan.config.monitor):
-        say("several workers make no checks of availability: use `lycosa uptime watch` with a workspace of its own")
+        say("availability checks are not made with several workers: run `lycosa uptime watch` in a separate workspace")
     with workspace.own(COMMAND, clock) as owner:
         if engine is None:
             require_no_leader(workspace.storage)
@@ -132,7 +132,7 @@ class Daemon:
         """Raises WorkError, ConfigError: see `lycosa.app.daemon.run`."""
         former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
         try:
-            self._say(f"process {os.getpid()} works {', '.join(self._plan.names) or 'monitors'} in {self._workspace.root}")
+            self._say(f"process {os.getpid()} started in {self._workspace.root}: {', '.join(self._plan.names) or 'monitors only'}")
             self._tell_bad({})
             self._post.start()
             while not self._stop:
@@ -142,7 +142,7 @@ class Daemon:
             self._end()
             for number, handler in former.items():
                 signal.signal(number, handler)
-        self._say("stopped: everything that was fetched is committed or archived")
+        self._say("stopped: all fetched data is committed or archived")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -195,7 +195,7 @@ class Daemon:
                 monitors=has_monitors(self._workspace.storage),
             )
         except (UsageError, OSError, UnicodeDecodeError) as error:
-            self._say(f"{self._source} was changed and cannot be used; the settings of before stay in force: {error}")
+            self._say(f"{self._source} has changed but cannot be used; the previous settings stay in force: {error}")
             return
         # A collection that has become bad goes on as it was.
         kept = tuple(job for job in self._plan.jobs if job.collection.name in new.bad)
@@ -204,10 +204,10 @@ class Daemon:
         changed = (plan.config, plan.jobs) != (self._plan.config, self._plan.jobs)
         self._watch.watch(self._watched(plan))
         if changed:
-            self._say(f"{self._source} was read again; works {', '.join(plan.names)}")
+            self._say(f"{self._source} was reloaded; collections: {', '.join(plan.names)}")
             self._adopt(plan)
         elif asked:
-            self._say(f"{self._source} was read again: nothing has changed")
+            self._say(f"{self._source} was reloaded: no changes")
         self._plan = plan
         self._tell_bad(known_bad)
 
@@ -231,14 +231,14 @@ class Daemon:
         """Work by the last settings that a worker could work with, if these are others."""
         if self._worker.proven in (None, self._plan):
             raise refused
-        self._say(f"the new settings cannot be used; those of before are in force again: {refused}")
+        self._say(f"the new settings cannot be used; the previous settings are in force again: {refused}")
         self._plan = self._worker.proven
 
     def _tell_bad(self, known: Mapping[str, str]) -> None:
         for name, message in self._plan.bad.items():
             if known.get(name) != message:
                 works = any(job.collection.name == name for job in self._plan.jobs)
-                self._say(f"collection {name} {'goes on as before' if works else 'is left out'}: {message}")
+                self._say(f"collection {name} {'continues with its previous settings' if works else 'is not crawled'}: {message}")
 
     # -- room, and what is shown --------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class Daemon:
         before = self._room.enough
         if self._room.look() == before:
             return
-        self._say(self._room.message or "the disk has room again: the crawl goes on")
+        self._say(self._room.message or "the disk has enough free space again: the crawl continues")
         if not self._room.enough:
             self._index.end()
 
@@ -259,7 +259,7 @@ class Daemon:
                 "pid": 0,
                 "since": self._since,
                 "written_at": format_time(self._clock.now_ms()),
-                "message": self._room.message or self._hunts.message or self._worker.trouble or "the worker starts",
+                "message": self._room.message or self._hunts.message or self._worker.trouble or "the worker is starting",
                 "bad": dict(self._plan.bad),
             },
         )

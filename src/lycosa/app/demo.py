@@ -85,7 +85,9 @@ def web_folder() -> Path:
     """
     folder = Path(__file__).resolve().parents[3] / "demo" / "web"
     if not folder.is_dir():
-        raise UsageError(f"there is no {folder}: the demonstration's web is part of the source tree; run `make demo` in a clone of it")
+        raise UsageError(
+            f"{folder} does not exist: the demo sites are part of the source tree; run `make demo` in a clone of the repository"
+        )
     return folder
 
 
@@ -99,7 +101,7 @@ def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
     def replace(match: re.Match[bytes]) -> bytes:
         name = match[1].decode("ascii")
         if name not in origins:
-            raise WorkError(f"{folder}: a file links to http://{name}.demo, and there is no site of that name")
+            raise WorkError(f"{folder}: a file links to http://{name}.demo, but there is no such site")
         return origins[name].encode("ascii")
 
     site: dict[str, Resource] = {}
@@ -112,7 +114,7 @@ def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
             for line in _PLACEHOLDER.sub(replace, path.read_bytes()).decode("utf-8").splitlines():
                 fields = line.split()
                 if len(fields) != 3 or not fields[2].isdigit():
-                    raise WorkError(f"{path}: {line!r} is not `/path target status`")
+                    raise WorkError(f"{path}: {line!r} does not have the form `/path target status`")
                 site[fields[0]] = _redirect(int(fields[2]), fields[1])
         elif path.suffix in _TYPES:
             body = _PLACEHOLDER.sub(replace, path.read_bytes())
@@ -218,8 +220,8 @@ def _bind_all(addresses: Sequence[str], attempts: int = 50) -> list[_SiteServer]
             for server in servers:
                 server.server_close()
             if error.errno != errno.EADDRINUSE:
-                raise WorkError(f"the demonstration cannot listen on {addresses[len(servers)]}: {error.strerror}") from None
-    raise WorkError(f"no port was free on all of {', '.join(addresses)} in {attempts} attempts")
+                raise WorkError(f"the demo cannot listen on {addresses[len(servers)]}: {error.strerror}") from None
+    raise WorkError(f"found no port that is free on all of {', '.join(addresses)} in {attempts} attempts")
 
 
 def free_port(first: int = FIRST_PORT, last: int = LAST_PORT) -> int:
@@ -234,7 +236,7 @@ def free_port(first: int = FIRST_PORT, last: int = LAST_PORT) -> int:
         except OSError:
             continue
         return port
-    raise WorkError(f"ports {first} to {last} of 127.0.0.1 are all taken")
+    raise WorkError(f"ports {first} to {last} on 127.0.0.1 are all in use")
 
 
 def run_demo(
@@ -255,13 +257,13 @@ def run_demo(
 
     if url:
         limit = pages if pages is not None else PAGES_OF_A_REAL_SITE
-        say(f"At most {limit} pages of {url}, and at most one a second, as a guest behaves. PAGES=… changes the number.")
+        say(f"Crawling at most {limit} pages of {url}, at most 1 page per second. Change the number with PAGES=….")
         lycosa("crawl", url, "--max-pages", str(limit))
         _serve(lycosa, serve)
         return
     with serve_demo_web() as web:
         names = ", ".join(f"{name} ({origin})" for name, origin in web.origins.items())
-        say(f"The demonstration's web, on this machine only: {names}")
+        say(f"Demo sites, reachable from this machine only: {names}")
         lycosa("crawl", *web.seeds(), "--delay", "50ms")
         for query in QUERIES:
             lycosa("search", query, "-n", "3")
@@ -283,7 +285,9 @@ def _make_room(workspace: Path) -> None:
     if not workspace.exists():
         return
     if not (workspace / "workspace.json").is_file():
-        raise UsageError(f"{workspace} exists and is not a workspace of Lycosa: move it away, the demonstration makes its own there")
+        raise UsageError(
+            f"{workspace} exists but is not a Lycosa workspace: move or rename it, because the demo creates its workspace there"
+        )
     shutil.rmtree(workspace)
 
 

@@ -32,12 +32,12 @@ def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove
     """
     workspace = Workspace.open(root)
     if not rules and not workspace.state().exclusions:
-        raise UsageError("nothing is excluded here: name a rule, as in `lycosa exclude host:www.example.org`")
+        raise UsageError("this workspace has no exclusions: specify a rule, for example `lycosa exclude host:www.example.org`")
     report = purge(workspace, rules) if remove else PurgeReport(exclusion=exclude(workspace, rules))
     pending = [*report.pending]
     owner = workspace.owner()
     if remove and owner is not None:
-        pending.append(("tables", f"process {owner.pid} ({owner.command}) crawls here and may hold rows that it has not committed yet"))
+        pending.append(("tables", f"process {owner.pid} ({owner.command}) is crawling and may have rows that are not committed yet"))
     if remove:
         if owner is None:  # else the one who delivers takes them out of its hands
             empty_outboxes(workspace)
@@ -83,7 +83,7 @@ def _drop_from_index(root: str, config: Config, pending: list[tuple[str, str]]) 
     try:
         return indexer.update().documents
     except OwnedError:
-        pending.append(("index", "a running crawl keeps the search index: it drops the pages after its next commit"))
+        pending.append(("index", "a running crawl updates the search index: it removes the pages after its next commit"))
         return before.documents
     finally:
         indexer.close()

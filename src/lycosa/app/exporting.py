@@ -52,7 +52,7 @@ def export_task(task: LibraryTask) -> LibraryReport:
                 again=task.again,
             )
     except FileNotFoundError as error:
-        raise WorkError(f"a file of the tables went away meanwhile ({error}): run the same command again, it goes on") from None
+        raise WorkError(f"a table file was replaced during the export ({error}): run the same command again to resume") from None
 
 
 def export_on(engine: Engine, task: LibraryTask) -> LibraryReport:

@@ -39,7 +39,7 @@ def find_stored(root: str, texts: Sequence[str], ignored: Sequence[str] = (), *,
     """
     wanted = [as_looked_for(text) for text in texts]
     if not all(wanted) or not wanted:
-        raise UsageError("say what to look for: a text that is not empty")
+        raise UsageError("nothing to search for: specify a text that is not empty")
     tables = LiveTables(Workspace.open(root))
     return Scan(tables, wanted, folding_of(ignored), site=Site.of(site) if site else None, collection=collection)
 

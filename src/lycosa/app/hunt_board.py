@@ -113,7 +113,7 @@ class HuntBoard:
         running = _Running(HuntView(hunt_id, request.question, request.strategy, format_time(now_ms), by))
         with self._lock:
             if len(self._running) >= MOST_AT_ONCE:
-                raise UsageError(f"{MOST_AT_ONCE} hunts are under way: stop one, or wait for one to end")
+                raise UsageError(f"{MOST_AT_ONCE} hunts are running, which is the maximum: stop one or wait until one ends")
             self._running[hunt_id] = running
         begun: Future[None] = Future()
         # The child of a hunt lives as long as the thread that made it.
@@ -182,7 +182,12 @@ class HuntBoard:
                 if event["event"] in LAST:
                     return
             if not alive and not told:
-                running.take({"event": "failed", "message": "the hunt died; what it fetched is archived, and the next start takes it up"})
+                running.take(
+                    {
+                        "event": "failed",
+                        "message": "the hunt process died; the fetched pages are archived, and the next start processes them",
+                    }
+                )
                 return
             if running.stop.is_set() and not stopped:
                 stopped = True
@@ -216,7 +221,7 @@ class HuntBoard:
             if time.time() * 1000 - written > _SILENT_MS:
                 view.state, view.message = (
                     "failed",
-                    "the process that hunted is gone; what it fetched is archived, and the next start takes it up",
+                    "the hunt process is no longer running; the fetched pages are archived, and the next start processes them",
                 )
         return view
 

@@ -78,7 +78,9 @@ def events(hunt: Hunting) -> Iterator[Event]:
             if not told and time.monotonic() - looked_at >= _ALIVE_EVERY_S:
                 looked_at = time.monotonic()
                 if not hunt.alive() and not (told := hunt.take()):
-                    raise WorkError("whoever hunted is gone; what was fetched is archived, and the next start takes it up")
+                    raise WorkError(
+                        "the hunt process is no longer running; the fetched pages are archived, and the next start processes them"
+                    )
                 yield from told
             time.sleep(_LOOK_S)
     finally:
@@ -227,5 +229,5 @@ def daemon_of(root: str) -> Orders | None:
     if owner is None:
         return None
     if owner.command != DAEMON:
-        raise OwnedError(f"process {owner.pid} works in {root} ({owner.command}); a hunt can start when it has ended")
+        raise OwnedError(f"process {owner.pid} ({owner.command}) uses {root}; a hunt can start when that process has ended")
     return Orders(Desk(storage), owner.pid)

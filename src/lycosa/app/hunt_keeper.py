@@ -33,7 +33,7 @@ class HuntKeeper:
     @property
     def message(self) -> str:
         """Why nobody crawls, if that is why."""
-        return "the crawl pauses for a hunt" if self.child is not None else ""
+        return "the crawl is paused during a hunt" if self.child is not None else ""
 
     def look(self, now: int, config: Config, *, free: bool) -> bool:
         """Do what is due at `now` (monotonic ms); `free`: nobody fetches, and there is room on the disk. Call it as often as you like.
@@ -53,7 +53,7 @@ class HuntKeeper:
             self._desk.sweep()
         self._current = self._desk.first() or ""
         if self._current and not self._alone:
-            self._refuse("hunts need a daemon with one worker, and several work here: hunt in another workspace (-w DIR)")
+            self._refuse("hunts need a daemon with a single worker, but this one has several: use another workspace (-w DIR)")
         elif self._current and free:
             self._start(config)
         return bool(self._current)
@@ -62,12 +62,12 @@ class HuntKeeper:
         identity = self._current
         request = self._desk.take(identity)
         if request is None:
-            self._refuse("the order cannot be read")
+            self._refuse("the hunt request cannot be read")
             return
         order = HuntOrder(self._workspace.root, config, request, index=False)
         job = HuntJob(order, self._desk.path(identity, "jsonl"), self._desk.path(identity, "stop"), owned=True)
         self.child = Child("hunt", hunt_process.work, job)
-        self._say(f"process {self.child.pid} hunts for {request.question[:80]!r}; the crawl pauses")
+        self._say(f"hunt for {request.question[:80]!r} started (process {self.child.pid}); the crawl is paused")
 
     def _refuse(self, message: str) -> None:
         self._desk.withdraw(self._current)
@@ -76,10 +76,12 @@ class HuntKeeper:
 
     def _ended(self, child: Child) -> None:
         how = child.end()
-        self._say(f"the hunt ended: {how}" if how else "the hunt has ended")
+        self._say(f"the hunt ended: {how}" if how else "the hunt ended")
         events = self._desk.path(self._current, "jsonl")
         if events.exists() and not any(event["event"] in LAST for event in EventFile(events).take()):  # else nobody listens any more
-            self._tell(WorkError(f"the hunt died: {how or 'it ended by itself'}; what it fetched is archived, and is taken up now"))
+            self._tell(
+                WorkError(f"the hunt process died: {how or 'it exited unexpectedly'}; the fetched pages are archived and are processed now")
+            )
         self._desk.path(self._current, "stop").unlink(missing_ok=True)
         self.child, self._current = None, ""
 

@@ -266,7 +266,5 @@ def _start(request: HuntRequest, seeds: tuple[str, ...], hunt: Hunt, session: Se
     if request.from_index or (request.from_index is None and not seeds):
         hits, well_linked = start_from_index(hunt, session.workspace, session.tables)
     if not len(hunt.listed):
-        raise UsageError(
-            "there is nothing to start from: no page here links to one that was not fetched; name a page to start from with --seed"
-        )
+        raise UsageError("there are no start pages: no stored page links to a page that was not fetched; specify a start page with --seed")
     return Started(len(seeds), hits, well_linked, len(hunt.listed))

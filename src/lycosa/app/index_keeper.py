@@ -38,7 +38,7 @@ class IndexKeeper:
         how = child.end()
         if how:
             self._start_at = now + self._pause
-            self._say(f"the indexer died: {how}; it starts again in {format_duration(self._pause)}, the crawl goes on")
+            self._say(f"the indexer died: {how}; it is restarted in {format_duration(self._pause)}; the crawl continues")
             self._pause = min(self._pause * 2, _LONGEST_PAUSE_MS)
 
     def end(self) -> None:

@@ -240,7 +240,7 @@ class Member:
             self._read_with_marks(session)
             if self._order.walk is not None:
                 take_part(session, self._order.walk)
-            self._look(session, rest, "taking up what is stored")
+            self._look(session, rest, "loading the stored state")
             session.take_up()
             with self._lock:
                 self._ready = True

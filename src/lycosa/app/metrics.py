@@ -144,35 +144,40 @@ class _Page:
 def metrics_text(measured: Measured) -> str:
     """The text exposition format 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats)."""
     page = _Page()
-    page.add("build_info", "gauge", "The version that answers.", [([("version", VERSION)], 1)])
+    page.add("build_info", "gauge", "Version of Lycosa.", [([("version", VERSION)], 1)])
     _write_log(page, measured)
     _write_index(page, measured)
     cluster = measured.cluster
     if cluster is not None:
         _write_cluster(page, cluster)
-    page.gauge("daemon_up", "Whether a daemon of this machine, or a cluster's coordinator, works the workspace.", _is_up(measured))
+    page.gauge("daemon_up", "Whether a daemon on this machine or a cluster coordinator is using the workspace.", _is_up(measured))
     _write_workers(page, _workers(measured))
     return "\n".join(page.lines) + "\n"
 
 
 def _write_log(page: _Page, measured: Measured) -> None:
     counters = measured.counters
-    page.gauge("log_head", "The number of the newest log entry.", measured.log_head)
-    page.counter("pages", "Pages committed.", counters.get("pages", 0))
-    page.counter("visits", "Exchanges committed.", counters.get("visits", 0))
-    page.counter("fetched_bytes", "Bytes of bodies, as transferred, committed.", counters.get("bytes", 0))
+    page.gauge("log_head", "Number of the latest log entry.", measured.log_head)
+    page.counter("pages", "Committed pages.", counters.get("pages", 0))
+    page.counter("visits", "Committed HTTP exchanges.", counters.get("visits", 0))
+    page.counter("fetched_bytes", "Committed bytes of response bodies, as transferred.", counters.get("bytes", 0))
     of_collections = [([("collection", name.removeprefix(_PAGES))], n) for name, n in sorted(counters.items()) if name.startswith(_PAGES)]
-    page.add("collection_pages_total", "counter", "Pages committed, by collection.", of_collections)
+    page.add("collection_pages_total", "counter", "Committed pages, by collection.", of_collections)
     refused = [([("reason", name.removeprefix(_REFUSED))], n) for name, n in sorted(counters.items()) if name.startswith(_REFUSED)]
-    page.add("links_refused_total", "counter", "Links that were not admitted, by reason.", refused)
+    page.add("links_refused_total", "counter", "Links not admitted, by reason.", refused)
     committed_s = measured.last_commit_ms / 1000 or None
-    page.gauge("last_commit_timestamp_seconds", "When the newest commit says that it was written.", committed_s)
+    page.gauge("last_commit_timestamp_seconds", "Time of the latest commit, in seconds since 1970.", committed_s)
     age_s = max(0.0, measured.now_ms / 1000 - committed_s) if committed_s else None
-    page.gauge("last_commit_age_seconds", "How long ago that is.", age_s)
+    page.gauge("last_commit_age_seconds", "Time since the latest commit, in seconds.", age_s)
     states = {"held": measured.held, "free": max(0, measured.partitions - measured.held)}
-    page.add("partitions", "gauge", "Partitions under a claim, and without one.", [([("state", name)], n) for name, n in states.items()])
+    page.add(
+        "partitions",
+        "gauge",
+        "Partitions with a claim (held) and without one (free).",
+        [([("state", name)], n) for name, n in states.items()],
+    )
     for place, (name, meaning) in enumerate(
-        (("files", "Live files"), ("rows", "Rows of live files, outdated ones too"), ("bytes", "Bytes of live files"))
+        (("files", "Live files"), ("rows", "Rows of live files, including superseded rows"), ("bytes", "Bytes of live files"))
     ):
         samples = [([("table", table)], figures[place]) for table, figures in sorted(measured.tables.items())]
         page.add(f"table_{name}", "gauge", f"{meaning}, by table.", samples)
@@ -180,7 +185,7 @@ def _write_log(page: _Page, measured: Measured) -> None:
     page.gauge("archive_bytes", "Bytes of committed WARC files.", measured.archive_bytes)
     page.gauge("disk_free_bytes", "Free bytes on the workspace's disk.", measured.disk_free)
     lags = [([("kind", kind), ("index", index)], max(0, measured.log_head - entry)) for kind, index, entry in sorted(measured.exports)]
-    page.add("export_lag_entries", "gauge", "Log entries that a bulk export's target has not got.", lags)
+    page.add("export_lag_entries", "gauge", "Log entries not yet sent to the target of a bulk export.", lags)
 
 
 def _write_index(page: _Page, measured: Measured) -> None:
@@ -188,16 +193,18 @@ def _write_index(page: _Page, measured: Measured) -> None:
     if index is None:
         return
     page.gauge("index_documents", "Documents in the search index.", index.documents)
-    page.gauge("index_generation", "The newest generation of the search index.", index.generation)
-    page.gauge("index_lag_entries", "Log entries that the search index has not read.", max(0, measured.log_head - index.log_entry))
+    page.gauge("index_generation", "Number of the latest generation of the search index.", index.generation)
+    page.gauge("index_lag_entries", "Log entries not yet processed by the search index.", max(0, measured.log_head - index.log_entry))
     with suppress(ValueError):
         created_s = datetime.fromisoformat(index.created_at).timestamp()
-        page.gauge("index_age_seconds", "How long ago the newest generation was published.", max(0.0, measured.now_ms / 1000 - created_s))
+        page.gauge(
+            "index_age_seconds", "Time since the latest generation was published, in seconds.", max(0.0, measured.now_ms / 1000 - created_s)
+        )
 
 
 def _write_cluster(page: _Page, cluster: Mapping[str, Any]) -> None:
-    page.gauge("cluster_up", "Whether the coordinator was heard of within 30 s.", not cluster["silent"])
-    page.gauge("cluster_heard_age_seconds", "How long ago the coordinator was heard of.", cluster["heard_ms_ago"] / 1000)
+    page.gauge("cluster_up", "Whether the coordinator reported within the last 30 s.", not cluster["silent"])
+    page.gauge("cluster_heard_age_seconds", "Time since the last report of the coordinator, in seconds.", cluster["heard_ms_ago"] / 1000)
     if cluster["silent"]:
         return
     nodes = cluster["nodes"]
@@ -205,15 +212,15 @@ def _write_cluster(page: _Page, cluster: Mapping[str, Any]) -> None:
     states = {"alive": alive, "dead": len(nodes) - alive}
     page.add("nodes", "gauge", "Nodes of the cluster.", [([("state", name)], number) for name, number in states.items()])
     for key, meaning in (
-        ("cpus", "CPUs that a node offers."),
+        ("cpus", "CPUs of a node."),
         ("workers", "Workers on a node."),
-        ("rate", "Pages a second of a node's workers."),
+        ("rate", "Pages per second of all workers on a node."),
     ):
         name = "node_pages_per_second" if key == "rate" else f"node_{key}"
         page.add(name, "gauge", meaning, [([("node", node.get("name", ""))], _figure(node.get(key))) for node in nodes])
-    page.gauge("partitions_unassigned", "Partitions that no worker is to hold.", _figure(cluster.get("unassigned")))
+    page.gauge("partitions_unassigned", "Partitions assigned to no worker.", _figure(cluster.get("unassigned")))
     granted = [([("collection", name)], _figure(pages)) for name, pages in sorted((cluster.get("granted") or {}).items())]
-    page.add("granted_pages", "gauge", "Pages of a budget that are granted to workers.", granted)
+    page.add("granted_pages", "gauge", "Pages of a collection's budget granted to workers.", granted)
 
 
 @dataclass(slots=True, frozen=True)
@@ -236,15 +243,18 @@ def _workers(measured: Measured) -> list[_Worker]:
 
 
 def _write_workers(page: _Page, workers: list[_Worker]) -> None:
-    page.gauge("workers", "Workers that are heard of.", len(workers))
-    for key, meaning in (("pages", "Pages that a worker's present life has added."), ("visits", "Exchanges of a worker's present life.")):
+    page.gauge("workers", "Workers that currently report.", len(workers))
+    for key, meaning in (
+        ("pages", "Pages added by a worker since it started."),
+        ("visits", "HTTP exchanges of a worker since it started."),
+    ):
         page.add(f"worker_{key}_total", "counter", meaning, [(each.labels, _figure(each.progress.get(key))) for each in workers])
     errors = [
         ((*each.labels, ("kind", kind)), _figure(number))
         for each in workers
         for kind, number in sorted((each.progress.get("errors") or {}).items())
     ]
-    page.add("worker_errors_total", "counter", "Failures of a worker's present life, by kind.", errors)
+    page.add("worker_errors_total", "counter", "Errors of a worker since it started, by kind.", errors)
     for name, key, meaning in _OF_PROGRESS:
         page.add(f"worker_{name}", "gauge", meaning, [(each.labels, _figure(each.progress.get(key))) for each in workers])
     for name, key, meaning in _OF_PING:
@@ -252,20 +262,20 @@ def _write_workers(page: _Page, workers: list[_Worker]) -> None:
     ages = [
         (each.labels, each.said["last_ping_ms_ago"] / 1000) for each in workers if _figure(each.said.get("last_ping_ms_ago")) is not None
     ]
-    page.add("worker_ping_age_seconds", "gauge", "How long ago a worker's last ping was answered.", ages)
+    page.add("worker_ping_age_seconds", "gauge", "Time since a worker's last answered ping, in seconds.", ages)
 
 
 _OF_PROGRESS = (
-    ("pages_per_second", "rate", "Pages a second over the last minute."),
-    ("queue", "queue", "URLs that wait in memory."),
-    ("hosts", "hosts", "Hosts at hand."),
-    ("in_flight", "in_flight", "Exchanges under way."),
+    ("pages_per_second", "rate", "Pages per second over the last minute."),
+    ("queue", "queue", "URLs queued in memory."),
+    ("hosts", "hosts", "Active hosts."),
+    ("in_flight", "in_flight", "HTTP exchanges in flight."),
 )
 _OF_PING = (
-    ("partitions", "partitions", "Partitions that a worker holds."),
-    ("waiting_urls", "waiting", "Known URLs that wait in a worker's partitions."),
-    ("lag_entries", "lag_entries", "Log entries that a worker has not applied."),
-    ("idle", "idle", "Whether a worker has nothing to do."),
+    ("partitions", "partitions", "Partitions held by a worker."),
+    ("waiting_urls", "waiting", "Known URLs waiting in a worker's partitions."),
+    ("lag_entries", "lag_entries", "Log entries not yet applied by a worker."),
+    ("idle", "idle", "Whether a worker is idle."),
 )
 
 

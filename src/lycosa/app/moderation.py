@@ -49,16 +49,16 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
     except UrlError as error:
         raise UsageError(str(error)) from None
     if not plain.startswith(("http://", "https://")):
-        raise UsageError("propose an address that begins with http:// or https://")
+        raise UsageError("the URL must begin with http:// or https://")
     host = hostname(plain)
     if "." not in host.strip(".") or host.endswith((".localhost", ".local", ".internal")) or (_is_literal(host) and not is_public(host)):
-        raise UsageError(f"{host} is not a public site")
+        raise UsageError(f"{host} is not a public host")
     waiting = proposals(storage)
     known = next((each for each in waiting if each.url == plain), None)
     if known is not None:
         return known
     if len(waiting) >= MOST_WAITING:
-        raise UsageError("too many proposals wait: try again in some days")
+        raise UsageError("too many proposals are waiting for review: try again in a few days")
     now_ms = (clock or SystemClock()).now_ms()
     proposal = Proposal(f"{now_ms:013d}-{uuid.uuid4().hex}", plain, " ".join(note.split())[:LONGEST_NOTE], format_time(now_ms))
     document = {"url": proposal.url, "note": proposal.note, "at": proposal.at}
@@ -92,7 +92,7 @@ def take(root: str, config: Config, identity: str, collection: str = "") -> Subm
     storage = open_storage(root)
     proposal = next((each for each in proposals(storage) if each.id == identity), None)
     if proposal is None:
-        raise UsageError("this proposal does not wait any more")
+        raise UsageError("this proposal is no longer waiting for review")
     taken = submit(root, config, [proposal.url], collection)
     storage.remove(_path(identity))
     return taken

@@ -14,9 +14,9 @@ from lycosa.url.domain import Domains, bundled_suffix_list
 SEEDS = "seeds"
 _SPREAD_MINUTES = 24 * 60 // len(LANGUAGES)  # between two collections' daily times
 _SECTION = re.compile(r"^/([a-z0-9-]+)/?$")
-_GLOBAL = """# Media and government sites in 27 languages: a collection for each, named by its ISO code.
-# Whole sites: there is no page budget and no depth; `lycosa status` says what traps and limits left out.
-# Before the first `lycosa run`, say in [fetch] who you are (contact), so that webmasters can reach you.
+_GLOBAL = """# Media and government sites in 27 languages, one collection per language, named by its ISO code.
+# Entire sites are crawled: no page budget, no depth limit. `lycosa status` shows what traps and limits excluded.
+# Before the first `lycosa run`, set contact in [fetch], so that webmasters can reach you.
 
 """
 
@@ -31,7 +31,7 @@ def news_template(seed_folder: str | None) -> tuple[str, dict[str, str]]:
         files[f"{code}.txt"] = _seed_file(name, SITES[code])
         parts.append(_collection(number, code, name, seed_folder, domains))
     example = "\n".join(setting_lines(Collection, Collection()))
-    parts.append(f"# What else a collection may say, at its default:\n\n{example}")
+    parts.append(f"# All other settings of a collection, with their defaults:\n\n{example}")
     text = "\n".join(parts)
     parse_config(text)
     return text, files
@@ -43,11 +43,11 @@ def seeds_of(code: str) -> list[str]:
 
 
 def _seed_file(name: str, sites: Sequence[Site]) -> str:
-    lines = [f"# {name}: one URL a line. Take the # away from what you know to be right."]
+    lines = [f"# {name}: one URL per line. Remove the # from a line after you have checked the URL."]
     for site in sites:
         remark = f" # {site.name}"
         if site.note or not site.home:
-            lines.append(f"# {site.home or '(home page not known)'}{remark} ({site.note or 'unsure'})")
+            lines.append(f"# {site.home or '(home page unknown)'}{remark} ({site.note or 'unsure'})")
         else:
             lines.append(site.home + remark)
     return "\n".join(lines) + "\n"

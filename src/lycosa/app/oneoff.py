@@ -57,7 +57,9 @@ class OneOff:
         for _ in range(self._settings.max_redirects + 1):
             entry = self.robots(url)
             if not self._robots.allowed(url, entry.origin):
-                why = "robots.txt forbids it" if self._robots.reachable(entry.origin) else "robots.txt cannot be had, so nothing is allowed"
+                why = (
+                    "robots.txt disallows it" if self._robots.reachable(entry.origin) else "robots.txt is unreachable, so no URL is allowed"
+                )
                 yield Hop(url, None, f"{Exclusion.ROBOTS}: {why}")
                 return
             exchange = self._exchange(url, VisitKind.PAGE)
@@ -112,7 +114,7 @@ def read_page(exchange: Exchange, settings: FetchSettings) -> Page:
     if understood.page is None:
         kind = headers.get("content-type") or "no Content-Type"
         raise WorkError(
-            f"{exchange.url} cannot be read as a page ({understood.error or kind}); pages, plain text, PDF and office files are read"
+            f"{exchange.url} cannot be parsed ({understood.error or kind}); supported are HTML, plain text, PDF and office documents"
         )
     return understood.page
 
@@ -125,7 +127,7 @@ def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exc
     try:
         address = normalise(url)
     except UsageError:
-        raise UsageError(f"--url {url!r} (for {path}) is not a URL that is crawled") from None
+        raise UsageError(f"--url {url!r} (for {path}) is not a URL that can be crawled") from None
     return Exchange(address, VisitKind.PAGE, SystemClock().now_ms(), 0, response_head=head, body=content, status=200)
 
 

@@ -55,7 +55,7 @@ def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> Non
     workspace = Workspace.open(root)
     known = {*workspace.state().settings, *(each.name for each in read_config(root).collection)}
     if collection not in known:
-        raise UsageError(f"there is no collection {collection!r}; {nearest(collection, sorted(known))}")
+        raise UsageError(f"unknown collection {collection!r}; {nearest(collection, sorted(known))}")
     if paused:
         pause(workspace.storage, collection, by)
     else:
@@ -98,5 +98,5 @@ class PausedByPeople:
 
 def _path(collection: str) -> str:
     if not _NAME.fullmatch(collection):
-        raise UsageError(f"{collection!r} cannot name a collection")
+        raise UsageError(f"{collection!r} is not a valid collection name")
     return f"{FOLDER}/{collection}.json"

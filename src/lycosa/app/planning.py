@@ -72,7 +72,7 @@ def make_plan(
         bad = {name: message for name, message in bad.items() if name in chosen}
     if not jobs and (bad or chosen or not (config.monitor or monitors)):
         reasons = "\n".join(f"collection {name}: {message}" for name, message in bad.items())
-        raise ConfigError(reasons or f"{source} has no [[collection]]: write one with a name and seeds (`lycosa init` shows how)")
+        raise ConfigError(reasons or f"{source} has no [[collection]]: add one with a name and seeds (`lycosa init` writes an example)")
     plan = Plan(config, tuple(jobs), bad)
     require_contact(config.fetch, plan.jobs)
     return plan
@@ -87,7 +87,7 @@ def seeds_for(collection: Collection, before: Mapping[str, Any]) -> tuple[str, .
     named = [*collection.seeds, *(read_seeds(collection.seed_file) if collection.seed_file else ())]
     seeds = tuple(dict.fromkeys(map(without_user, named or before.get("seeds", ()))))
     if not seeds and collection.scope != "any":
-        raise UsageError("it has no seeds: set seeds or seed_file")
+        raise UsageError("no seeds: set seeds or seed_file")
     rules = Rules(collection)
     wrong = [problem for url in (*seeds, *collection.feed_urls) if (problem := _problem(url, rules, collection.max_url_length))]
     if wrong:
@@ -105,7 +105,7 @@ def read_seeds(path: str) -> list[str]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the seed file {path} cannot be read: {error}") from None
+        raise UsageError(f"seed file {path} cannot be read: {error}") from None
     lines = (line.split(" #")[0].strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -150,4 +150,4 @@ def _problem(url: str, rules: Rules, longest: int) -> str:
 
 def nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known) or 'none'}"
+    return f"did you mean {close[0]!r}?" if close else f"available: {', '.join(known) or 'none'}"

@@ -60,7 +60,7 @@ def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
             return repaired
         with maintenance(workspace.storage) as alone:
             if not alone:
-                raise OwnedError(f"another process merges, sweeps or purges {workspace.root} now: call again")
+                raise OwnedError(f"another process is merging, vacuuming or purging {workspace.root}: run the command again later")
             for kind in (kind for kind in _ORDER if kind in due):
                 _run(workspace, kind, due[kind], repaired)
         repaired.report = check_workspace(root, deep=deep)
@@ -108,11 +108,11 @@ def _write_cdxj(workspace: Workspace, where: str) -> str:
         write_cdxj(storage.place(aside), visits, record_types=others)
         content = Path(storage.place(aside)).read_bytes()
         if len(content) != committed.bytes or storage.digest(aside) != committed.digest:
-            raise ArchiveError(f"{warc} does not give the index that was committed with it: restore {where} from a backup")
+            raise ArchiveError(f"the index rebuilt from {warc} differs from the committed one: restore {where} from a backup")
         storage.replace(where, content, sync=True)
     finally:
         storage.remove(aside)
-    return "written again from its WARC"
+    return "rebuilt from its WARC file"
 
 
 def _remove_entries(workspace: Workspace) -> str:
@@ -122,16 +122,16 @@ def _remove_entries(workspace: Workspace) -> str:
     doomed = [number for number in log.numbers() if number <= newest]
     lacking = [hundred for hundred in range(INTERVAL, newest, INTERVAL) if storage.size(snapshot_path(hundred)) is None]
     if any(hundred > min(doomed, default=newest) for hundred in lacking):
-        raise ArchiveError(f"{snapshot_path(lacking[-1])} is missing: restore it or the entry from a backup")
+        raise ArchiveError(f"{snapshot_path(lacking[-1])} is missing: restore it or the log entry from a backup")
     for number in doomed:
         storage.remove(entry_path(number))
     storage.sync_folder("log")
-    return f"{len(doomed):,} entries removed: {snapshot_path(newest)} stands for them"
+    return f"{len(doomed):,} log entries removed: {snapshot_path(newest)} replaces them"
 
 
 def _sweep(workspace: Workspace) -> str:
     report = sweep_alone(workspace, workspace.state(), 0, 1 << 62, 0)
-    return f"swept: {report.files:,} files"
+    return f"{report.files:,} obsolete files deleted"
 
 
 def _rank(workspace: Workspace) -> str:
@@ -141,7 +141,7 @@ def _rank(workspace: Workspace) -> str:
     info = rank_workspace(workspace.root)
     if generations.numbers(workspace.storage) or workspace.storage.names(generations.FOLDER):
         _index(workspace)  # it has read the one that was damaged
-    return f"made anew: generation {info.generation}"
+    return f"rebuilt: generation {info.generation}"
 
 
 def _index(workspace: Workspace) -> str:
@@ -156,4 +156,4 @@ def _index(workspace: Workspace) -> str:
         generations.remove_older(workspace.storage, numbers[-1], shard.line)
     if settings.shards > 1:
         generations.remove_leftovers(workspace.storage, WHOLE.line)
-    return f"built anew: {report.documents:,} documents"
+    return f"rebuilt: {report.documents:,} documents"

@@ -31,6 +31,6 @@ class Room:
         if self.enough:
             return ""
         return (
-            f"paused: the disk of {self._root} has {format_size(self._free)} free, run.disk_reserve is {format_size(self._reserve)}; "
-            "nothing is lost: free some space, and it goes on by itself"
+            f"paused: the disk of {self._root} has {format_size(self._free)} free, less than run.disk_reserve requires "
+            f"({format_size(self._reserve)}). No data is lost; the crawl resumes automatically when space is free"
         )

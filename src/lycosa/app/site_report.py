@@ -30,7 +30,7 @@ def report_of(root: str, site: str, thresholds: Thresholds | None = None, config
     archive = Archive(Workspace.open(root).path, (config or Config()).fetch.max_decoded)
     report = read_live(root, lambda tables: site_report(tables, name, archive, thresholds))
     if not report.urls:
-        raise UsageError(f"nothing is known of {report.site}; `lycosa status --by host` lists the hosts that are")
+        raise UsageError(f"no data about {report.site}; list the known hosts with `lycosa status --by host`")
     return report
 
 
@@ -58,5 +58,7 @@ def read_live(root: str, read: Callable[[LiveTables], _Answer]) -> _Answer:
             return read(LiveTables(workspace))
         except FileNotFoundError as error:
             if attempt == _ATTEMPTS:
-                raise WorkError(f"the tables' files went away three times ({error}): call again when no merge runs") from None
+                raise WorkError(
+                    f"table files were replaced during all three attempts ({error}): run the command again when no merge is running"
+                ) from None
     raise AssertionError

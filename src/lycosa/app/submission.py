@@ -62,7 +62,7 @@ def submit(
             wrong.append(str(error))
             continue
         if admission.refuse(url) not in (None, Refusal.PATTERN):  # patterns are for links: an operator may name a hub outside them
-            wrong.append(f"{without_user(given)} is not taken by collection {chosen.name!r}: {admission.explain(url)}")
+            wrong.append(f"{without_user(given)} is not accepted by collection {chosen.name!r}: {admission.explain(url)}")
             continue
         host = hostname(url)
         if state.excluded(url, host) or exclusions.excluded(url, host, workspace.domains.registrable(host)):
@@ -73,7 +73,7 @@ def submit(
         raise UsageError("nothing was submitted:\n" + "\n".join(wrong))
     content = submission(chosen.name, usable, format_time(clock.now_ms()), operation)
     if len(content) > MAX_FILE_BYTES:
-        raise UsageError(f"{len(usable):,} URLs are too many at once: submit them in several calls, or make them seeds (seed_file)")
+        raise UsageError(f"{len(usable):,} URLs are too many for one submission: split them, or list them in a seed_file")
     workspace.storage.make_folder(INBOX)
     name = f"{clock.now_ms():013d}-{uuid.uuid4().hex}.json"
     workspace.storage.create(f"{INBOX}/{name}", content)
@@ -85,17 +85,17 @@ def _collection(name: str, config: Config, before: Mapping[str, Any]) -> tuple[C
     configured = {each.name: each for each in config.collection}
     known = sorted({*configured, *before})
     if not known:
-        raise UsageError("there is no collection yet: write one in lycosa.toml (`lycosa init`), or begin with `lycosa crawl URL`")
+        raise UsageError("there is no collection yet: add one to lycosa.toml (`lycosa init`) or run `lycosa crawl URL`")
     if not name:
         if len(known) > 1:
-            raise UsageError(f"say which collection with --collection NAME; there are {', '.join(known)}")
+            raise UsageError(f"there are several collections: choose one with --collection NAME (available: {', '.join(known)})")
         name = known[0]
     settings: Mapping[str, Any] = before.get(name, {})
     if name in configured:
         collection = configured[name]
         return collection, tuple(dict.fromkeys((*seeds_for(collection, settings), *settings.get("seeds", ()))))
     if name not in before:
-        raise UsageError(f"there is no collection {name!r}; {nearest(name, known)}")
+        raise UsageError(f"unknown collection {name!r}; {nearest(name, known)}")
     fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
     return Collection.model_validate(fields), tuple(settings.get("seeds", ()))
 
@@ -107,4 +107,4 @@ def _exclusions(config: Config) -> Exclusions:
     try:
         return parse_exclusions(Path(path).read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the exclusion list {path} cannot be read: {error}") from None
+        raise UsageError(f"exclusion list {path} cannot be read: {error}") from None

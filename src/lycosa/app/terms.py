@@ -26,4 +26,4 @@ def workspace_terms(root: str, request: TermsRequest) -> TermsReport:
             gone = error
         except pl.exceptions.PolarsError as error:
             raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
-    raise WorkspaceError(f"a table's file is missing: {gone}; run `lycosa check`")
+    raise WorkspaceError(f"a table file is missing: {gone}; run `lycosa check`")

@@ -59,12 +59,12 @@ class Tokens:
             UsageError: the name is taken or is none.
         """
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} cannot name a token: up to 64 small letters, digits, dots, hyphens")
+            raise UsageError(f"{name!r} is not a valid token name: use up to 64 lower-case letters, digits, dots and hyphens")
         token = PREFIX + secrets.token_urlsafe(32)
         self._storage.make_folder(FOLDER)
         kept = Token(name, _digest(token), format_time(self._clock.now_ms()))
         if not self._storage.create(_path(name), (json.dumps(asdict(kept), indent=1) + "\n").encode(), mode=0o600):
-            raise UsageError(f"there is a token {name!r} already: `lycosa token remove {name}` revokes it")
+            raise UsageError(f"token {name!r} already exists; revoke it with `lycosa token remove {name}`")
         self._read_at = None
         return token
 
@@ -75,7 +75,7 @@ class Tokens:
             UsageError: there is none of that name.
         """
         if name not in self.all(fresh=True):
-            raise UsageError(f"there is no token {name!r}; `lycosa token list` names them")
+            raise UsageError(f"there is no token {name!r}; list the tokens with `lycosa token list`")
         self._storage.remove(_path(name))
         self._read_at = None
 

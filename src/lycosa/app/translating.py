@@ -51,9 +51,9 @@ def languages_of(path: Path, source: str, target: str) -> tuple[str, str]:
     pair = tuple(_CODES.get(code, code) for code in (source.lower() or named[0], target.lower() or named[1]))
     for code in pair:
         if not _LANGUAGE.match(code):
-            raise UsageError(f"of which languages is {path.name}? Say --from en --to de")
+            raise UsageError(f"the languages of {path.name} are unknown: specify them, for example --from en --to de")
     if pair[0] == pair[1]:
-        raise UsageError(f"{path.name}: both languages are {pair[0]}")
+        raise UsageError(f"{path.name}: source and target language are both {pair[0]}")
     return pair[0], pair[1]
 
 
@@ -78,7 +78,7 @@ def learn_table(root: str, paths: Sequence[Path], source: str = "", target: str 
     """
     storage = Workspace.open(root).storage
     if not paths:
-        raise UsageError("name a file to learn from")
+        raise UsageError("no file given: specify at least one file to learn from")
     source, target = languages_of(paths[0], source, target)
     made = learn(_terms(_pairs(paths, source, target), source, target))
     told = f"{', '.join(path.name for path in paths)}: {made.sentences:,} sentences"
@@ -96,7 +96,9 @@ def remove_table(root: str, name: str) -> None:
     names = storage.names(FOLDER)
     if name not in names:
         known = ", ".join(names) or "none"
-        raise UsageError(f"no table {name!r} was added or learned here (there is: {known}); those of the crawl are made by `lycosa rank`")
+        raise UsageError(
+            f"there is no added or learned table {name!r} (available: {known}); `lycosa rank` maintains the tables learned from the crawl"
+        )
     storage.remove_tree(f"{FOLDER}/{name}")
 
 
@@ -170,12 +172,12 @@ def _named(path: Path, source: str, target: str) -> str:
 
 def _put(storage: Storage, name: str, kind: str, source: str, target: str, made: Learned, told: str) -> TableInfo:
     if not _NAME.match(name):
-        raise UsageError(f"{name!r} is no name for a table: lower-case letters, digits, point, hyphen and underscore")
+        raise UsageError(f"{name!r} is not a valid table name: use lower-case letters, digits, dots, hyphens and underscores")
     if not made.pairs:
-        raise UsageError(f"{told}: nothing there for {source} and {target}")
+        raise UsageError(f"{told}: no translations between {source} and {target}")
     with build_folder(storage, FOLDER) as build:
         info = TableInfo(name, kind, source, target, len(made.pairs), analyzers(source, target), told)
         write_table(build / TABLE, info, made.pairs, made.source_surfaces, made.target_surfaces)
         if not storage.publish_folder(str(build), f"{FOLDER}/{name}"):
-            raise UsageError(f"there is a table {name} already: `lycosa translate remove {name}`, or give this one another --name")
+            raise UsageError(f"table {name} already exists: remove it with `lycosa translate remove {name}`, or choose another --name")
     return info

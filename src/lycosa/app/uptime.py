@@ -85,18 +85,18 @@ def add_monitor(root: str, config: Config, settings: Mapping[str, object], *, pr
     url = normalise(monitor.url)
     host = hostname(url).strip("[]")
     if not private and (":" in host or host.rpartition(".")[2].isdigit()) and not is_public(host):
-        raise UsageError(f"{host} is not a public address: only who sits at the machine may have it watched (`lycosa uptime add`)")
+        raise UsageError(f"{host} is not a public address: such monitors can only be added on the server itself (`lycosa uptime add`)")
     targets = tuple(dict.fromkeys(checked_target(each, config) for each in monitor.notify))
     monitor = monitor.model_copy(update={"url": url, "notify": targets})
     workspace = Workspace.open_or_create(root)
     if workspace.state().excluded(url, hostname(url)):
-        raise UsageError(f"{url} is excluded here (`lycosa exclude`): it is not asked for anything")
+        raise UsageError(f"{url} is excluded in this workspace (`lycosa exclude`) and cannot be monitored")
     if any(each.configured for known, each in monitors_of(workspace.storage, config).items() if known == url):
-        raise UsageError(f"{url} is watched already: lycosa.toml has it as a [[monitor]]")
+        raise UsageError(f"{url} is already monitored: it is a [[monitor]] in lycosa.toml")
     workspace.storage.make_folder(FOLDER)
     document = {**monitor.model_dump(mode="json"), "private": private}
     if not workspace.storage.create(_path(url), (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode(), mode=0o600):
-        raise UsageError(f"{url} is watched already; `lycosa uptime remove {url}` first, to watch it in another way")
+        raise UsageError(f"{url} is already monitored; to change its settings, run `lycosa uptime remove {url}` first")
     return Added(monitor, workspace.owner())
 
 
@@ -111,9 +111,9 @@ def remove_monitor(root: str, config: Config, url: str) -> None:
     url = normalise(url)
     known = monitors_of(workspace.storage, config).get(url)
     if known is None:
-        raise UsageError(f"{url} is not watched; `lycosa uptime` lists what is")
+        raise UsageError(f"{url} is not monitored; list the monitors with `lycosa uptime`")
     if known.configured:
-        raise UsageError(f"{url} stands in lycosa.toml as a [[monitor]]: remove it there")
+        raise UsageError(f"{url} is a [[monitor]] in lycosa.toml: remove it there")
     workspace.storage.remove(_path(url))
 
 

@@ -65,7 +65,7 @@ def host_report(root: str, config: Config, what: str, clock: Clock | None = None
         pages = read_live(root, lambda tables: pages_of_host(tables, name, since_ms))
     found = read_live(root, lambda tables: availability(tables, urls, monitors, now_ms))
     if not (pages and pages.visits) and all(each.last is None and not each.watched for each in found):
-        raise UsageError(f"nothing is known of {name}: it is not watched (`lycosa uptime add`), and was not visited in 30 days")
+        raise UsageError(f"no data about {name}: it is not monitored (`lycosa uptime add`) and was not visited in the last 30 days")
     return HostReport(name, found, pages, live_standing(workspace))
 
 

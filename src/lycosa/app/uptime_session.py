@@ -177,7 +177,11 @@ def told(event: Event) -> str:
     """A line for people."""
     since = format_time(event.since)
     if isinstance(event, Offline):
-        return f"our own network works again; it was down since {since}" if event.until else f"our own network is down since {since}"
+        return (
+            f"the network of this machine is up again; it was down since {since}"
+            if event.until
+            else f"the network of this machine has been down since {since}"
+        )
     if event.until:
-        return f"{event.url} is up again, after {format_duration(max(1_000, round(event.until - event.since, -3)))}"
-    return f"{event.url} is down since {since}: {event.cause}, {event.text}"
+        return f"{event.url} is up again after {format_duration(max(1_000, round(event.until - event.since, -3)))}"
+    return f"{event.url} has been down since {since}: {event.cause}, {event.text}"

@@ -34,7 +34,7 @@ def watch(root: str, config: Config, say: Callable[[str], None], clock: Clock | 
     workspace = Workspace.open_or_create(root)
     monitors = monitors_of(workspace.storage, config)
     if not monitors:
-        raise UsageError("nothing is watched yet: `lycosa uptime add URL`, or write a [[monitor]] in lycosa.toml")
+        raise UsageError("there are no monitors: add one with `lycosa uptime add URL` or as a [[monitor]] in lycosa.toml")
     with workspace.own(COMMAND, clock) as owner:
         require_no_leader(workspace.storage)
         upkeep = Upkeep(workspace, config, clock)
@@ -59,7 +59,7 @@ def watch(root: str, config: Config, say: Callable[[str], None], clock: Clock | 
             session.take_up()
             uptime.tick()
             ticks.append(uptime.tick)
-            say(f"checking {len(monitors)} URL{'s' if len(monitors) != 1 else ''}; Ctrl-C ends it")
+            say(f"checking {len(monitors)} URL{'s' if len(monitors) != 1 else ''}; stop with Ctrl-C")
             session.worker.run()
             uptime.close()
             session.claim.release()

@@ -55,10 +55,10 @@ def validate_archived(root: str, config: Config, url: str) -> Validated:
         exchange = Exchange(address, VisitKind.PAGE, 0, 0, response_head=response.head, body=response.body, status=response.status)
         decoded = decode_with(exchange, headers, config.fetch.max_decoded)
         if decoded.error:
-            raise WorkError(f"{address}: its archived body does not decode ({decoded.error})")
+            raise WorkError(f"{address}: the archived body cannot be decoded ({decoded.error})")
         faults = html_faults(decoded.payload, label_in_header(content_type) or None)
         return Validated(address, row["fetched_at"], len(decoded.payload), faults)
-    raise UsageError(f"{address} is not archived here; `lycosa fetch {address}` or a crawl brings it")
+    raise UsageError(f"{address} is not in the archive: crawl it first")
 
 
 def _records(tables: LiveTables, url: str) -> pl.DataFrame:

@@ -70,7 +70,7 @@ class Rest:
         if self._room.message:
             return self._room.message
         if self._hours and len(self.resting) == len(self._hours):
-            return "every collection rests: it is paused, or its schedule says so"
+            return "every collection is paused, by a command or by its schedule"
         return ""
 
 

@@ -59,7 +59,7 @@ def start_of(workspace: Workspace, collection: Collection, text: str, depth: int
     state = workspace.state()
     if collection.name not in state.settings:
         known = ", ".join(sorted(state.settings)) or "none yet"
-        raise UsageError(f"--from: nothing is known of a collection {collection.name!r} here; there is: {known}")
+        raise UsageError(f"--from: this workspace has no data of collection {collection.name!r}; available: {known}")
     if text == UNVISITED:
         return Start()
     plain = normalise(text if "://" in text else f"http://{text}")
@@ -68,7 +68,7 @@ def start_of(workspace: Workspace, collection: Collection, text: str, depth: int
     found = rows.filter(pl.col("url").is_in(candidates)).select("url").collect()["url"].to_list()
     if not found:
         raise UsageError(
-            f"--from: {plain} is not known in collection {collection.name!r}; name a URL that was crawled or found, "
+            f"--from: {plain} is not known in collection {collection.name!r}; specify a URL that was crawled or discovered, "
             f"or add this one as a seed: lycosa crawl {plain}"
         )
     return Start(found[0], depth)

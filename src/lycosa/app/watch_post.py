@@ -66,7 +66,8 @@ class WatchPost:
             left = box.standing()
             if left.waiting:
                 self._say(
-                    f"{left.waiting} notices for {left.target} wait for the next `lycosa run` or `crawl`: {left.problem or 'it is slow'}"
+                    f"{left.waiting} notifications for {left.target} are kept for the next `lycosa run` or `crawl`: "
+                    f"{left.problem or 'the target is slow'}"
                 )
 
     def close(self) -> None:
@@ -155,4 +156,4 @@ def empty_outboxes(workspace: Workspace) -> None:
 
 
 def _nobody() -> Notifier:
-    raise UsageError("nothing is delivered here")
+    raise UsageError("notifications are not delivered here")

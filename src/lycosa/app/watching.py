@@ -38,7 +38,7 @@ def folding_of(names: Sequence[str]) -> Folding:
     words = [word.strip() for name in names for word in name.split(",") if word.strip()]
     for word in words:
         if word not in NAMES:
-            raise UsageError(f"{word!r} is nothing that can be ignored: case, accents or width")
+            raise UsageError(f"{word!r} cannot be ignored: use case, accents or width")
     return Folding(**{name: name in words for name in NAMES})
 
 
@@ -65,10 +65,12 @@ def add_watch(
     known = {*(each.name for each in config.collection), *workspace.state().settings}
     for collection in collections:
         if known and collection not in known:
-            raise UsageError(f"there is no collection {collection!r}; there are {', '.join(sorted(known))}")
+            raise UsageError(f"unknown collection {collection!r}; available: {', '.join(sorted(known))}")
     for target in notify:
         if not local_targets and not target.startswith("webhook "):
-            raise UsageError(f"{target!r} cannot be set over the network: `webhook URL` can; commands and files by `lycosa watch add`")
+            raise UsageError(
+                f"{target!r} cannot be set over the network, only `webhook URL` can; for commands and files use `lycosa watch add`"
+            )
     targets = [checked_target(target, config) for target in notify]
     order = new_order(workspace, "watch", texts, folding_of(ignored), name=name, collections=collections, notify=targets, clock=clock)
     write_order(workspace.storage, order)

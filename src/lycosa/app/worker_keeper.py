@@ -83,7 +83,7 @@ class WorkerKeeper:
         self._plan = plan
         order = WorkerOrder(self._root, plan.config, plan.jobs, dict(plan.bad), os.getpid())
         self.child = Child("worker", worker_process.work, order, self._mark, patient=True)
-        self._say(f"worker {self.child.pid} starts")
+        self._say(f"worker started (process {self.child.pid})")
 
     def _hangs(self, now: int) -> bool:
         """Whether it reads one page for too long."""
@@ -97,7 +97,7 @@ class WorkerKeeper:
         """What to do about a worker that is gone."""
         asked = self._kill_at is not None
         self.child = self._kill_at = None
-        how = child.end() or "it ended by itself"
+        how = child.end() or "it exited unexpectedly"
         self._start_at = now
         if asked:
             return
@@ -105,14 +105,14 @@ class WorkerKeeper:
             raise WorkError(f"the worker stopped: {how}")
         if child.told(News.USAGE):
             raise SettingsRefused(how)
-        self.trouble = f"the worker died: {how}" + (f", while it read {self._mark.url}" if self._mark.url else "")
+        self.trouble = f"the worker died: {how}" + (f", while parsing {self._mark.url}" if self._mark.url else "")
         if child.told(News.DISK) or not room.look():
-            self._say(f"{self.trouble}; it starts again when there is room on the disk")
+            self._say(f"{self.trouble}; it is restarted when the disk has enough free space")
             self._start_at = now + _NO_ROOM_PAUSE_MS
             return
         self._count_death(now, settings)
         self._start_at = now + _RESTART_PAUSE_MS
-        self._say(f"{self.trouble}; it starts again ({len(self._deaths)} of {settings.restarts} restarts)")
+        self._say(f"{self.trouble}; restarting it ({len(self._deaths)} of {settings.restarts} restarts)")
 
     def _count_death(self, now: int, settings: RunSettings) -> None:
         self._deaths.append(now)
@@ -121,5 +121,5 @@ class WorkerKeeper:
         if len(self._deaths) > settings.restarts:
             raise WorkError(
                 f"the worker died {len(self._deaths)} times in {format_duration(settings.window)}, more than run.restarts "
-                f"({settings.restarts}) allows; the last time: {self.trouble}. Nothing is lost: mend the cause and run again"
+                f"({settings.restarts}) allows. Last failure: {self.trouble}. No data is lost: fix the cause and start again"
             )

@@ -163,10 +163,10 @@ def _work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stoppin
         assert isinstance(absorber.understand, Reader)
         absorber.understand = MarkingReader(absorber.understand, mark)
         watch = Watch(session, order, clock, lambda: last[0] if last else None)
-        watch.write("taking up what is stored")
+        watch.write("loading the stored state")
         session.take_up()
         for path, number in session.worker.progress.damaged.items():
-            _say(f"{path}: {number:,} stretches could not be read, as after a power cut: what they held is fetched again")
+            _say(f"{path}: {number:,} damaged sections skipped, probably after a power failure; their pages are fetched again")
         uptime.tick()
         stopping.worker = session.worker
         tell(News.WORKING)
