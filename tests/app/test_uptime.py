@@ -159,7 +159,7 @@ def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
     config = Config()
     with pytest.raises(UsageError, match="status"):
         add_monitor(root, config, {"url": "http://example.org/", "status": ["9xx"]})
-    with pytest.raises(UsageError, match="nothing to notify"):
+    with pytest.raises(UsageError, match="not a notification target"):
         add_monitor(root, config, {"url": "http://example.org/", "notify": ["mail me"]})
     assert add_monitor(root, config, {"url": "HTTP://Example.org", **QUICK}).monitor.url == "http://example.org/"
     with pytest.raises(UsageError, match="already monitored"):

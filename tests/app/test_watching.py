@@ -162,7 +162,7 @@ def test_removed_and_damaged_ones_stop_nothing(root: str) -> None:
         lay(site)
         gone = add_watch(root, QUIET, ["Wolf"], name="w")
         kept = add_watch(root, QUIET, ["Sheep"], name="w")
-        with pytest.raises(UsageError, match="2 are called 'w'"):
+        with pytest.raises(UsageError, match="2 have the name 'w'"):
             remove_watch(root, "w")
         remove_watch(root, gone.order.id)
         (Path(root) / FOLDER / "watch-bad.json").write_text("{")

@@ -87,7 +87,7 @@ def test_versions_that_left_the_archive_are_told_without_a_difference(root: str)
     first = min(Path(root).rglob("archive.warc.gz"))
     first.unlink()
     changed = _since(root, 5)["changed", "http://a.example/changed"]
-    assert changed.reason == "the version before is not in the archive any more"
+    assert changed.reason == "the previous version is no longer in the archive"
 
 
 def test_the_command_prints_text_and_json(root: str) -> None:

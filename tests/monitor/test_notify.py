@@ -77,7 +77,7 @@ def test_the_guard_stands_before_webhooks() -> None:
 def test_a_webhook_that_hangs_is_left(tmp_path: Path) -> None:
     config = parse_config("", overrides=("notify.timeout=300ms", "notify.private=127.0.7.72:1"))
     notifier = notifier_of("webhook http://127.0.7.72:1/", config)
-    with pytest.raises(DeliveryError, match="did not answer"):
+    with pytest.raises(DeliveryError, match="did not respond"):
         notifier.send(NOTICE)
     notifier.close()
 
@@ -94,7 +94,7 @@ def test_a_command_that_fails_hangs_or_is_gone(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(DeliveryError, match="code 3: no room") as failed:
         notifier_of("command sh -c 'echo no room >&2; exit 3'", config).send(NOTICE)
     assert failed.value.retry
-    with pytest.raises(DeliveryError, match="did not end"):
+    with pytest.raises(DeliveryError, match="did not exit"):
         notifier_of(f"command sh -c 'sleep 5; touch {tmp_path}/late'", config).send(NOTICE)
     assert not (tmp_path / "late").exists()
     with pytest.raises(DeliveryError, match="could not be run"):

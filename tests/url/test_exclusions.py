@@ -77,27 +77,27 @@ def test_reasons_and_lines_are_kept() -> None:
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        ("hots a.test", "begins with host, domain or prefix"),
-        ("a.test", "begins with host, domain or prefix"),
-        ("host", "name a host name"),
-        ("prefix # nothing", "name a URL"),
-        ("host a.test b.test", "one host a line"),
+        ("hots a.test", "must begin with host, domain or prefix"),
+        ("a.test", "must begin with host, domain or prefix"),
+        ("host", "needs a host name after it"),
+        ("prefix # nothing", "needs a URL after it"),
+        ("host a.test b.test", "one host per line"),
         ("domain *.a.test", "write domain a.test"),
         ("host https://a.test/", "prefix URL"),
         ("domain a.test/x", "prefix URL"),
-        ("host a.test:80", "leave out the port"),
-        ("host [::1]:80", "leave out the port"),
-        ("host a b", "one host a line"),
+        ("host a.test:80", "remove the port"),
+        ("host [::1]:80", "remove the port"),
+        ("host a b", "one host per line"),
         ("host a..b:c", "not a host name"),
         ("host ::1", "not a host name"),
         ("domain .", "not a host name"),
         ("host www.*.org", "not a host name"),
         ("prefix a.test/x", "prefix https://a.test/x"),
         ("prefix //a.test/x", "prefix https://a.test/x"),
-        ("prefix https://a.test/x#y", "leave out the #"),
-        ("prefix https://a b/", "one prefix a line"),
-        ("prefix https:///", "not a URL"),
-        ("prefix https://a.test:99999/", "not a URL"),
+        ("prefix https://a.test/x#y", "remove the #"),
+        ("prefix https://a b/", "one prefix per line"),
+        ("prefix https:///", "not a valid URL"),
+        ("prefix https://a.test:99999/", "not a valid URL"),
     ],
 )
 def test_wrong_lines_are_named_with_what_to_do(line: str, advice: str) -> None:
@@ -111,7 +111,7 @@ def test_all_wrong_lines_are_told_up_to_ten() -> None:
     with pytest.raises(ConfigError) as raised:
         parse_exclusions("\n".join(["no"] * 14), "list")
     assert len(str(raised.value).splitlines()) == 11
-    assert str(raised.value).endswith("and 4 more wrong lines")
+    assert str(raised.value).endswith("4 more invalid lines")
 
 
 _PATHS = st.lists(st.sampled_from("ab/?."), max_size=4).map(lambda path: "".join(path).replace("..", "."))

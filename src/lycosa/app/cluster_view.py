@@ -13,7 +13,7 @@ from lycosa.store.storage import open_storage
 
 FILE = f"{FOLDER}/cluster.json"
 SILENT_MS = 30_000
-"""The coordinator writes every 2 s while it leads; so long without a word, and nobody leads (or the clocks differ by as much)."""
+"""The leading coordinator writes every 2 s. After this time without an update there is no leader, or the clocks differ by as much."""
 
 
 def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:

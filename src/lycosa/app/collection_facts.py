@@ -21,7 +21,7 @@ from lycosa.store.workspace import Workspace
 
 _QUEUE = ("url", "operation", "depth", "priority", "not_before", "reason")
 _UNTOLD = ("name", "seeds", "auth", "login")
-"""Settings that are not told: log-ins name users. Seeds come from files too, and stand apart."""
+"""Settings that are omitted: credentials name users; name and seeds are reported separately."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -40,7 +40,7 @@ AGENTS = 15
 """Fetches at once, unless asked otherwise."""
 
 TIME_MS = 30_000
-"""How long a hunt goes on, unless asked otherwise."""
+"""Default duration of a hunt."""
 
 MOST_PAGES = 50_000
 """A hunt ends after so many at the latest: what it has learned of them is in memory."""

@@ -12,7 +12,7 @@ from lycosa.store.storage import Storage, open_storage
 
 FILE = f"{FOLDER}/worker.json"
 COMMAND = "run"
-"""What the owner's note says of a daemon."""
+"""Command of a daemon in the owner file."""
 
 
 def write_live(storage: Storage, document: Mapping[str, object]) -> None:

@@ -46,7 +46,9 @@ class LogNews:
         """Tell of the commits that were not told of yet."""
         if self._commits:
             in_how_many = "1 commit" if self._commits == 1 else f"{self._commits} commits"
-            self._say(f"committed {self._pages:,} pages from {self._visits:,} fetches in {in_how_many} (log entry {self._head})")
+            pages = "1 page" if self._pages == 1 else f"{self._pages:,} pages"
+            fetches = "1 fetch" if self._visits == 1 else f"{self._visits:,} fetches"
+            self._say(f"committed {pages} from {fetches} in {in_how_many} (log entry {self._head})")
         self._commits = self._pages = self._visits = 0
 
     def _tell(self, entry: Entry) -> None:

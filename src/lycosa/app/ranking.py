@@ -25,7 +25,7 @@ from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 ATTEMPTS = 3
-"""A merge and a sweep may take files away under a ranking that takes long; the next attempt reads the new ones."""
+"""A merge may delete files during a long ranking; the next attempt reads their replacements."""
 
 _NICENESS = 10
 

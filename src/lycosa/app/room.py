@@ -7,7 +7,7 @@ import shutil
 from lycosa.core.units import format_size
 
 _AGAIN = 1.05
-"""Work goes on when there is a little more than the reserve: else it would stop again at once."""
+"""Resume above this multiple of the reserve, so that the crawl does not pause again at once."""
 
 
 class Room:

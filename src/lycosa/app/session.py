@@ -58,8 +58,8 @@ _SHAPE = (
 """Settings whose change may admit what was left out before."""
 
 SINCE = "unchanged_since"
-"""Stands in a collection's settings where several workers share the partitions: the log entry after which they were changed last.
-Whoever claims a partition that was claimed before that, and not since, walks its links again."""
+"""Key in a collection's settings with several workers: the log entry after which the settings last changed. A worker that claims a
+partition last claimed before that entry walks its links again."""
 
 _WALK_SHARE = 4  # a walk over the stored links waits so many times as long as the last one took
 _FALLEN_KEPT = 100_000  # of a collection without a limit of depth, where the depth is a figure and no more

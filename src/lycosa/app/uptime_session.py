@@ -37,7 +37,7 @@ LIVE = "run/uptime.json"
 """How the monitors stand now, for `lycosa uptime`."""
 
 HISTORY_MS = 3 * 86_400_000
-"""So far back is read how things stood; what is down for longer is known from who was told."""
+"""Period of history that is read at the start. Longer outages are known from the notifications sent."""
 
 _LOOK_EVERY_MS, _LOOK_FAR_MS = 2_000, 30_000  # at the folder of monitors: on this machine, elsewhere
 _LIVE_EVERY_MS = 5_000

@@ -18,7 +18,7 @@ from lycosa.crawl.progress import Progress
 
 _RATE_OVER_MS = 60_000
 _CURRENT = ("states", "queue", "in_flight", "hosts", "later")
-"""What of a `Progress` says how things are now; all else counts what has happened."""
+"""Fields of `Progress` that describe the current state; all others are counters."""
 
 
 def cpu_s() -> float:

@@ -19,7 +19,7 @@ LONGEST_PAGE_MS = 180_000
 """A worker that reads one page for so long hangs, and is killed: the slowest page of the hostile server takes under 5 s."""
 
 OF_STOP_TIMEOUT = 0.8
-"""Children get this much of run.stop_timeout; then they are killed, so that within the whole of it everything is gone."""
+"""Share of run.stop_timeout after which child processes are killed, so that all have ended within it."""
 
 _RESTART_PAUSE_MS = 1_000
 _NO_ROOM_PAUSE_MS = 3_000

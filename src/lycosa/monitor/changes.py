@@ -140,12 +140,12 @@ def _live_texts(tables: LiveTables, rows: pl.DataFrame) -> dict[str, str]:
 def _compared(change: Change, before: str | None, after: str | None) -> Change | None:
     """The change with its difference; None if there is none."""
     if before is None or after is None:
-        missing = "the version before" if before is None else "the newest version"
-        return _with(change, f"{missing} is not in the archive any more", ())
+        missing = "the previous version" if before is None else "the latest version"
+        return _with(change, f"{missing} is no longer in the archive", ())
     if before == after:
         return None
     found = difference(before, after)
-    more = f"{found.gone:,} blocks gone and {found.came:,} came: not all are told" if found.cut else ""
+    more = f"{found.gone:,} blocks removed and {found.came:,} added: the list is incomplete" if found.cut else ""
     return _with(change, more, tuple(found.lines()))
 
 

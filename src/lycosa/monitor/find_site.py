@@ -28,7 +28,7 @@ class Site:
             UsageError: it is none.
         """
         if not text.strip():
-            raise UsageError("name a site: a host, or a URL")
+            raise UsageError("no site given: specify a host or a URL")
         return cls(normalise(text if "://" in text else f"http://{text}"))
 
     @property

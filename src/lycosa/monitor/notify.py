@@ -125,12 +125,12 @@ def checked_target(target: str, config: Config) -> str:
         program, *arguments = shlex.split(rest)
         found = shutil.which(program)
         if found is None:
-            raise UsageError(f"there is no program {program!r} that could be run")
+            raise UsageError(f"there is no executable program {program!r}")
         rest = shlex.join([os.path.abspath(found), *arguments])
     elif kind == "file":
         rest = os.path.abspath(os.path.expanduser(rest))
         if os.path.isdir(rest) or not os.path.isdir(os.path.dirname(rest)):
-            raise UsageError(f"{rest} cannot be a file to append to: its folder must be there, and it must be none")
+            raise UsageError(f"{rest} cannot be used as a file: its folder must exist, and it must not be a folder itself")
     else:
         rest = _web_address(rest)
     target = f"{kind} {rest}"
@@ -151,7 +151,7 @@ def _split(target: str) -> tuple[str, str]:
     kind, _, rest = target.strip().partition(" ")
     rest = rest.strip()
     if kind not in ("webhook", "command", "file") or not rest or any(ord(letter) < 32 for letter in rest):
-        raise UsageError(f"{target!r} is nothing to notify: write {_KINDS}")
+        raise UsageError(f"{target!r} is not a notification target: write {_KINDS}")
     if kind == "command":
         try:
             shlex.split(rest)
@@ -163,9 +163,9 @@ def _split(target: str) -> tuple[str, str]:
 def _web_address(url: str) -> str:
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("http", "https"):
-        raise UsageError(f"{url!r} is not the address of a webhook: write an http or https URL")
+        raise UsageError(f"{url!r} is not a webhook URL: write an http or https URL")
     if "@" in re.split(r"[/?#\\]", rest, maxsplit=1)[0]:
-        raise UsageError("a webhook's URL may not hold a user name or password: they would be seen in lists and logs")
+        raise UsageError("a webhook URL must not contain a user name or password, because lists and logs show it")
     try:
         return normalise(url)
     except UrlError as error:
@@ -220,13 +220,13 @@ def _judge(exchange: Exchange) -> None:
         return
     where = told(f"webhook {exchange.url}")
     if exchange.error == FetchError.ADDRESS_REFUSED:
-        raise DeliveryError(f"{where} leads to an address that is not public: name it in notify.private", retry=True)
+        raise DeliveryError(f"{where} resolves to an address that is not public: allow it in notify.private", retry=True)
     if not status:
-        raise DeliveryError(f"{where} did not answer: {exchange.error} {exchange.error_text}".rstrip(), retry=True)
+        raise DeliveryError(f"{where} did not respond: {exchange.error} {exchange.error_text}".rstrip(), retry=True)
     if 300 <= status < 400:
-        raise DeliveryError(f"{where} answered {status}: redirects are not followed, name the address itself", retry=True)
+        raise DeliveryError(f"{where} returned HTTP {status}: redirects are not followed, so configure the final URL", retry=True)
     wait_s = _retry_after_s(parse_head(exchange.response_head).get("retry-after"))
-    raise DeliveryError(f"{where} answered {status}", retry=status not in _NEVER, wait_s=wait_s)
+    raise DeliveryError(f"{where} returned HTTP {status}", retry=status not in _NEVER, wait_s=wait_s)
 
 
 def signature(secret: bytes, id: str, stamp: str, body: bytes) -> str:
@@ -241,7 +241,7 @@ def _secret(text: str, variable: str) -> bytes:
     try:
         return base64.b64decode(text[6:], validate=True)
     except binascii.Error:
-        raise UsageError(f"the environment variable {variable} begins with whsec_, but what follows is not base64") from None
+        raise UsageError(f"environment variable {variable}: the text after whsec_ is not base64") from None
 
 
 def _retry_after_s(value: str | None) -> float:
@@ -282,14 +282,14 @@ class _Command:
                     process.communicate(notice.as_json().encode() + b"\n", timeout=self._limit_s)
                 except subprocess.TimeoutExpired:
                     _end_group(process)
-                    raise DeliveryError(f"{self._command[0]} did not end within {self._limit_s:g} s", retry=True) from None
+                    raise DeliveryError(f"{self._command[0]} did not exit within {self._limit_s:g} s", retry=True) from None
                 except BaseException:
                     _end_group(process)
                     raise
             if process.returncode:
                 said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_TOLD))
                 excerpt = " ".join(said.read().decode(errors="replace").split())
-                raise DeliveryError(f"{self._command[0]} ended with code {process.returncode}: {excerpt}", retry=True)
+                raise DeliveryError(f"{self._command[0]} exited with code {process.returncode}: {excerpt}", retry=True)
 
     def close(self) -> None:
         pass

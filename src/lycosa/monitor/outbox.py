@@ -86,7 +86,8 @@ class Outbox:
             self._fails, self._delivered_at = int(kept.get("fails", 0)), int(kept.get("delivered_at", 0))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise WorkspaceError(
-                f"{self._storage.root}/{self._path} is damaged: remove it (notices that wait there are lost, those of the log come again)"
+                f"{self._storage.root}/{self._path} is damaged: delete it (undelivered notifications are lost, unless they can be "
+                "created again from the log)"
             ) from None
         self._known = {notice.id for notice in self._waiting}
 
@@ -305,10 +306,12 @@ class Postman:
         try:
             box.deliver()
         except OSError as error:  # a full disk: what was sent may be sent again, what waits is kept
-            self._say(f"notices for {before.target}: {error}")
+            self._say(f"notifications for {before.target}: {error}")
             return
         after = box.standing()
         if after.problem and not before.fails:
-            self._say(f"notices for {after.target}: {after.problem}" + (f"; {after.waiting} wait" if after.fails else "; given up"))
+            self._say(
+                f"notifications for {after.target}: {after.problem}" + (f"; {after.waiting} waiting" if after.fails else "; discarded")
+            )
         elif before.fails and not after.fails:
-            self._say(f"notices for {after.target} arrive again")
+            self._say(f"notifications for {after.target} are delivered again")

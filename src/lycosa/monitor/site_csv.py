@@ -43,7 +43,7 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
             _write(path, [field.name for field in fields(kind)], rows)
             written.append(path)
     except OSError as error:
-        raise WorkError(f"{folder} cannot take the report: {error.strerror or error}") from error
+        raise WorkError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
     return written
 
 

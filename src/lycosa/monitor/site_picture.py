@@ -59,7 +59,7 @@ def write_picture(report: SiteReport, path: str) -> None:
     try:
         Path(path).write_text(site_picture(report), encoding="utf-8")
     except OSError as error:
-        raise WorkError(f"{path} cannot take the picture: {error.strerror or error}") from error
+        raise WorkError(f"the picture cannot be written to {path}: {error.strerror or error}") from error
 
 
 def site_picture(report: SiteReport, say: _Say = str) -> str:

@@ -19,11 +19,11 @@ def site_text(report: SiteReport, thresholds: Thresholds, *, every: bool = False
 
 
 def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool) -> Iterator[str]:
-    yield f"{report.site}: {report.pages:,} pages, {format_size(report.bytes)}, {report.urls:,} URLs known"
+    yield f"{report.site}: {report.pages:,} pages, {format_size(report.bytes)}, {report.urls:,} known URLs"
     if report.first_fetch is not None and report.last_fetch is not None:
         yield f"fetched {report.first_fetch:%Y-%m-%d %H:%M} to {report.last_fetch:%Y-%m-%d %H:%M} UTC"
     if report.waiting:
-        yield f"{report.waiting:,} URLs were never fetched: pages may have more links to them than this says"
+        yield f"{report.waiting:,} URLs not fetched yet: incoming links of pages may be undercounted"
     if report.languages:
         shown = list(report.languages.items())
         rest = f" and {len(shown) - 8} more" if len(shown) > 8 and not every else ""
@@ -32,33 +32,33 @@ def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool
     yield from _depths(report)
     yield from _tree(report.tree, _FOLDERS if not every else most)
     yield from _broken(report, most)
-    yield from _list("orphans: listed, and no link leads there", [f"{each.url}  in {each.listed_in}" for each in report.orphans], most)
+    yield from _list("orphan pages (listed, but not linked)", [f"{each.url}  in {each.listed_in}" for each in report.orphans], most)
     chains = [f"{' > '.join(each.urls)}  {each.end}" for each in report.chains]
     yield from _list("redirect chains", chains, most)
-    same = [f"{len(each.urls)} times {each.title!r}: {' '.join(each.urls[: None if every else 4])}" for each in report.duplicates]
-    yield from _list("pages with one text", same, most)
+    same = [f"{len(each.urls)} pages {each.title!r}: {' '.join(each.urls[: None if every else 4])}" for each in report.duplicates]
+    yield from _list("duplicate content", same, most)
     yield from _list("pages without a title", [page.url for page in report.untitled], most)
     slow = [f"{format_duration(page.duration_ms or 0)}  {page.url}" for page in report.slow]
-    yield from _list(f"slow pages ({format_duration(thresholds.slow_ms)} and more)", slow, most)
+    yield from _list(f"slow pages ({format_duration(thresholds.slow_ms)} or more)", slow, most)
     heavy = [f"{format_size(page.size)}  {page.url}" for page in report.heavy]
-    yield from _list(f"heavy pages ({format_size(thresholds.heavy_bytes)} and more)", heavy, most)
+    yield from _list(f"large pages ({format_size(thresholds.heavy_bytes)} or more)", heavy, most)
     pairs = [f"{each.source}  {each.language} {each.target}  {each.reason}" for each in report.hreflang]
-    yield from _list("translations that do not answer (hreflang)", pairs, most)
+    yield from _list("hreflang without return link", pairs, most)
     mixed = [f"{each.source}  {each.kind} {each.target}" for each in report.mixed]
-    yield from _list("mixed content: by http in pages by https", mixed, most)
+    yield from _list("mixed content (http resources in https pages)", mixed, most)
     faults = [(name, [each.url for each in group]) for name, group in groupby(report.faults, lambda each: each.fault)]
-    yield from _list("faults of documents", [f"{name}: {len(urls):,}, as in {urls[0]}" for name, urls in faults], most)
+    yield from _list("document errors", [f"{name}: {len(urls):,}, for example {urls[0]}" for name, urls in faults], most)
 
 
 def _depths(report: SiteReport) -> Iterator[str]:
     if not report.by_depth:
         return
     home = ", ".join(report.home[:2]) or "no home page"
-    yield f"links from {home}"
+    yield f"depth (links from {home})"
     largest = max(report.by_depth.values())
     for depth, pages in sorted(report.by_depth.items(), key=lambda item: (item[0] < 0, item[0])):
         bar = "#" * max(1, round(pages * _BAR / largest))
-        yield f"  {'not reached' if depth < 0 else depth!s:>11}  {pages:>7,}  {bar}"
+        yield f"  {'unreachable' if depth < 0 else depth!s:>11}  {pages:>7,}  {bar}"
     yield ""
 
 
@@ -66,7 +66,7 @@ def _tree(folders: Sequence[Folder], most: int) -> Iterator[str]:
     """The largest folders, in the order of the tree, with those that they lie in."""
     chosen = {folder.path for folder in sorted(folders, key=lambda folder: (-folder.pages, folder.level, folder.path))[:most]}
     shown = [folder for folder in folders if folder.path in chosen]
-    yield f"tree: {len(folders):,} folders" + (f", the largest {len(shown)}" if len(shown) < len(folders) else "")
+    yield f"folders: {len(folders):,}" + (f", the {len(shown)} largest" if len(shown) < len(folders) else "")
     width = max((2 * folder.level + len(folder.path) for folder in shown), default=0)
     for folder in shown:
         name = "  " * folder.level + folder.path

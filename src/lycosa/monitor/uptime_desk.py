@@ -110,7 +110,7 @@ class Desk:
                 continue
             target.certificates[host] = until
             days = max(0, (until - now_ms) // _DAY_MS)
-            text = f"the certificate of {host} ends in {days} days, on {_date(until)}"
+            text = f"the certificate of {host} expires in {days} {'day' if days == 1 else 'days'}, on {_date(until)}"
             facts: dict[str, Fact] = {"ends": format_time(until), "days": days}
             self._put(target, [_notice("certificate", f"{until}|{host}", monitor.label, found.url, now_ms, text, facts)])
 
@@ -176,7 +176,7 @@ class Desk:
         first = outages[0]
         hosts = list(dict.fromkeys(each.host for each in outages))
         what = self._monitors[first.url].label if len(outages) == 1 else _several(hosts, len(outages), self._watched(first.host), " so far")
-        text = f"{what} {'is' if len(hosts) == 1 else 'are'} down since {format_time(first.since)}: {_reasons(outages)}"
+        text = f"{what} {'has' if len(hosts) == 1 else 'have'} been down since {format_time(first.since)}: {_reasons(outages)}"
         notice = _notice("down", first.key, what, first.url, now_ms, text, _facts(outages, first.since))
         target.told |= dict.fromkeys(target.down, notice.id)
         target.hosts |= dict.fromkeys(hosts, now_ms)
@@ -192,7 +192,9 @@ class Desk:
             del target.told[outage.key], target.up[outage.key]
         target.up_at = now_ms
         left = sorted(key.partition("|")[2] for key in target.told if authority(key.partition("|")[2]) in hosts)
-        text = f"{what} {'is' if len(hosts) == 1 else 'are'} up again since {format_time(until)}, after {_length(until - first.since)}"
+        text = (
+            f"{what} {'has' if len(hosts) == 1 else 'have'} been up again since {format_time(until)}, after {_length(until - first.since)}"
+        )
         text += f" ({_reasons(outages)})" + (f"; still down: {_list(left)}" if left else "")
         return _notice("up", first.key, what, first.url, now_ms, text, _facts(outages, first.since) | {"until": format_time(until)})
 
@@ -202,14 +204,15 @@ class Desk:
             if target.offline == event.since:
                 return
             target.offline = event.since
-            text = f"nothing that is watched answers since {format_time(event.since)}: our own network seems to be down"
+            text = f"no monitored URL has responded since {format_time(event.since)}: the network of this machine seems to be down"
             facts: dict[str, Fact] = {"since": format_time(event.since), "monitors": event.monitors}
-            self._put(target, [_notice("offline", key, "our network", "", event.since, text, facts)])
+            self._put(target, [_notice("offline", key, "network of this machine", "", event.since, text, facts)])
         elif target.offline == event.since:
             target.offline = 0
-            text = f"our own network works again since {format_time(event.until)}, after {_length(event.until - event.since)}"
+            length = _length(event.until - event.since)
+            text = f"the network of this machine has been up again since {format_time(event.until)}, after {length}"
             facts = {"since": format_time(event.since), "until": format_time(event.until)}
-            self._put(target, [_notice("online", key, "our network", "", event.until, text, facts)])
+            self._put(target, [_notice("online", key, "network of this machine", "", event.until, text, facts)])
 
     def _watched(self, host: str) -> int:
         return sum(authority(url) == host for url in self._monitors)

@@ -137,7 +137,7 @@ def reason(verdict: str, http_status: int, error: str) -> str:
     """Why a check failed, from its row: shorter than what was said at the time."""
     if error:
         return error
-    return "the text is missing" if verdict == "content" else f"http {http_status}"
+    return "the expected text is missing" if verdict == "content" else f"http {http_status}"
 
 
 def _take(standing: Standing, run: _Run, confirm: int) -> Change:

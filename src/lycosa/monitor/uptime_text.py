@@ -21,7 +21,7 @@ _TIMES = frozenset({"at", "since", "until", "last_at", "certificate_until"})
 def list_text(listed: Listed) -> str:
     """All that is watched, a line each: those that are down first."""
     if not listed.monitors:
-        return "nothing is watched yet: `lycosa uptime add URL`"
+        return "there are no monitors: add one with `lycosa uptime add URL`"
     live = _live(listed.live)
     lines = sorted((_line(each, live.get(each.url)) for each in listed.monitors), key=lambda line: line[0])
     width = max(len(name) for _, _, name, _ in lines)
@@ -42,7 +42,7 @@ def settings_text(monitor: Monitor, *, configured: bool) -> str:
     """A monitor's settings in one line."""
     parts = [f"every {format_duration(monitor.every)}"]
     parts += [f"expects {monitor.expect!r}"] if monitor.expect else []
-    parts += [f"tells {told(target)}" for target in monitor.notify] + (["in lycosa.toml"] if configured else [])
+    parts += [f"notifies {told(target)}" for target in monitor.notify] + (["in lycosa.toml"] if configured else [])
     return f"{monitor.url}  {', '.join(parts)}"
 
 
@@ -77,7 +77,7 @@ def _line(each: Availability, now: Mapping[str, Any] | None) -> tuple[tuple[int,
     state = state_of(each, now)
     day = each.windows["24h"]
     latency = each.latency
-    times = f"p50 {_ms(latency.p50_ms)}, p95 {_ms(latency.p95_ms)}" if latency.p50_ms is not None else "no times yet"
+    times = f"p50 {_ms(latency.p50_ms)}, p95 {_ms(latency.p95_ms)}" if latency.p50_ms is not None else "no response times yet"
     rest = f"{_share(day.availability):>8}  {sparkline(each.sparkline)}  {times}{_certificate(each)}"
     rank = {"down": 0, "failing": 1}.get(state, 2)
     return (rank, each.url), state, each.name or each.url, rest
@@ -95,7 +95,9 @@ def _whole(each: Availability, now: Mapping[str, Any] | None) -> str:
     shares = "   ".join(f"{name} {_share(window.availability)}" for name, window in each.windows.items())
     lines.append(f"  available    {shares}")
     day = each.windows["24h"]
-    lines.append(f"  checks       {day.checks:,} in 24h, {day.failed:,} failed" + ("" if each.watched else "; not watched any more"))
+    lines.append(
+        f"  checks       {day.checks:,} in 24h, of which {day.failed:,} failed" + ("" if each.watched else "; no longer monitored")
+    )
     if each.latency.p50_ms is not None:
         steps = ", ".join(f"{name.replace('_', ' ')} {_ms(value)}" for name, value in each.latency.steps.items() if value is not None)
         lines.append(f"  times        p50 {_ms(each.latency.p50_ms)}, p95 {_ms(each.latency.p95_ms)}; medians: {steps}")
@@ -103,8 +105,8 @@ def _whole(each: Availability, now: Mapping[str, Any] | None) -> str:
     if each.outages:
         lines.append(f"  outages      {len(each.outages)} in 30d")
     for outage in each.outages[:_MOST_OUTAGES]:
-        length = f"for {_length(outage.until - outage.since)}" if outage.until else "and goes on"
-        why = "our own network was down" if outage.offline else f"{outage.cause}, {outage.text}"
+        length = f"for {_length(outage.until - outage.since)}" if outage.until else "ongoing"
+        why = "the network of this machine was down" if outage.offline else f"{outage.cause}, {outage.text}"
         lines.append(f"    {format_time(outage.since)} {length}: {why}")
     return "\n".join(lines)
 
@@ -112,7 +114,7 @@ def _whole(each: Availability, now: Mapping[str, Any] | None) -> str:
 def _pages(name: str, pages: Pages) -> str:
     share = pages.answered / pages.visits
     lines = [
-        f"{name}, by the crawl's own visits of 30d: {pages.pages:,} pages, {pages.visits:,} visits, {_share(share)} answered well, "
+        f"{name}, crawl requests of the last 30d: {pages.pages:,} pages, {pages.visits:,} requests, {_share(share)} successful, "
         f"p50 {_ms(pages.p50_ms)}, p95 {_ms(pages.p95_ms)}"
     ]
     for page in pages.worst:
@@ -141,9 +143,9 @@ def _live(document: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def _footnotes(monitors: Sequence[Availability], live: Mapping[str, Any] | None) -> list[str]:
     notes = []
     if live is None and any(each.watched for each in monitors):
-        notes.append("nobody makes checks here now: `lycosa run` or `lycosa uptime watch` does")
+        notes.append("no checks are running: start them with `lycosa run` or `lycosa uptime watch`")
     if live is not None and live.get("offline_since"):
-        notes.append(f"our own network is down since {live['offline_since']}")
+        notes.append(f"the network of this machine has been down since {live['offline_since']}")
     return notes
 
 
@@ -152,7 +154,7 @@ def _certificate(each: Availability) -> str:
     if last is None or last.certificate_until is None or last.certificate_until - last.at > _WARN_MS:
         return ""
     days = max(0, (last.certificate_until - last.at) // _DAY_MS)
-    return f"; the certificate ends in {days} days"
+    return f"; the certificate expires in {days} {'day' if days == 1 else 'days'}"
 
 
 def _share(share: float | None) -> str:

@@ -49,7 +49,7 @@ _CAUSES = {
 
 
 _TIME = re.compile(r" after \d+ (?:ms|milliseconds)")
-"""In what libcurl says: without it the same trouble has the same text, and notices can put it together."""
+"""Durations in messages of libcurl. Removed, so that equal failures have equal texts and can be grouped."""
 
 
 class Verdict(NamedTuple):

@@ -37,9 +37,9 @@ def html_faults(document: bytes, charset: str | None = None) -> list[HtmlFault]:
         WorkError: the document is larger than `MOST_BYTES`.
     """
     if html5lib is None:
-        raise UsageError("a validator needs html5lib, which is not installed: pip install 'lycosa[validate]'")
+        raise UsageError("validation needs html5lib, which is not installed: pip install 'lycosa[validate]'")
     if len(document) > MOST_BYTES:
-        raise WorkError(f"a document of {len(document):,} bytes takes too long to check: {MOST_BYTES:,} are the most")
+        raise WorkError(f"the document has {len(document):,} bytes, more than can be validated ({MOST_BYTES:,} bytes)")
     parser = html5lib.HTMLParser(strict=False)
     parser.parse(document, transport_encoding=charset)
     return [

@@ -153,7 +153,7 @@ def notice_of(order: Order, rows: Sequence[_Match]) -> Notice:
         order.name,
         first.url,
         at,
-        f"“{first.text}”{more} stands in {first.url}: {context}",
+        f"“{first.text}”{more} found in {first.url}: {context}",
         {
             "watch": order.id,
             "text": first.text,

@@ -108,12 +108,12 @@ def new_order(
     """
     wanted = tuple(dict.fromkeys(map(as_looked_for, texts)))
     if not wanted or "" in wanted:
-        raise UsageError("say what to look for: a text that is not empty")
+        raise UsageError("nothing to search for: specify a text that is not empty")
     if len(wanted) > MOST_TEXTS:
-        raise UsageError(f"{len(wanted):,} texts are too many for one watch: at most {MOST_TEXTS:,}; add several")
+        raise UsageError(f"{len(wanted):,} texts are too many for one watch (at most {MOST_TEXTS:,}): add several watches")
     longest = max(wanted, key=len)
     if len(longest) > LONGEST_TEXT:
-        raise UsageError(f"a text of {len(longest):,} characters is too long to look for: at most {LONGEST_TEXT:,}")
+        raise UsageError(f"a text of {len(longest):,} characters is too long (at most {LONGEST_TEXT:,})")
     name = as_looked_for(name) or (wanted[0] if len(wanted) == 1 else f"{wanted[0]} and {len(wanted) - 1} more")
     name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
     now_ms = (clock or SystemClock()).now_ms()
@@ -126,7 +126,9 @@ def write_order(storage: Storage, order: Order) -> None:
     """Make an order known. Raises UsageError if it is too large, OSError if storage fails."""
     content = order.as_json().encode()
     if len(content) > MOST_BYTES:
-        raise UsageError(f"these texts are {len(content):,} bytes together: at most {MOST_BYTES:,} in one watch; add several")
+        raise UsageError(
+            f"the texts have {len(content):,} bytes in total, too many for one watch (at most {MOST_BYTES:,}): add several watches"
+        )
     storage.make_folder(FOLDER)
     storage.create(_path(order.id), content, mode=0o600)  # a webhook's address may hold a token
 
@@ -148,7 +150,7 @@ def read_order(storage: Storage, id: str) -> Order | None:
     try:
         return Order.from_json(content)
     except (ValueError, KeyError, TypeError, UsageError):
-        raise WorkspaceError(f"{storage.root}/{_path(id)} is damaged: remove it, and add the watch again") from None
+        raise WorkspaceError(f"{storage.root}/{_path(id)} is damaged: delete it and add the watch again") from None
 
 
 def read_orders(storage: Storage, known: Mapping[str, Order] | None = None) -> dict[str, Order]:
@@ -179,12 +181,12 @@ def find_order(storage: Storage, name: str, kind: Kind = "watch") -> Order:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{len(found)} are called {name!r}: name one by its id: {', '.join(each.id for each in found)}")
+        raise UsageError(f"{len(found)} have the name {name!r}; specify an ID: {', '.join(each.id for each in found)}")
     known = "; ".join(f"{each.id} ({each.name})" for each in orders[:5])
-    raise UsageError(f"there is no {kind} {name!r}" + (f"; there are {known}" if known else ""))
+    raise UsageError(f"there is no {kind} {name!r}" + (f"; available: {known}" if known else ""))
 
 
 def _path(id: str) -> str:
     if not id.replace("-", "").isalnum():
-        raise UsageError(f"{id!r} is not the id of a watch")
+        raise UsageError(f"{id!r} is not a watch ID")
     return f"{FOLDER}/{id}.json"

@@ -18,7 +18,7 @@ from lycosa.monitor.watch_orders import Order, read_orders
 from lycosa.store.storage import Storage
 
 MOST_POSITIONS = 1_000
-"""Positions that one row of `matches` holds; `count` says how many there are."""
+"""Positions that one row of `matches` holds; `count` is their number."""
 
 _PAGES_AT_ONCE, _CHARACTERS_AT_ONCE = 256, 2_000_000
 """Pages that are looked through together: one by one, between all else that a crawl does, each finds the automaton of 10,000 texts

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 
 CONTACT_NEEDED = (
-    "fetch.contact is not set: `lycosa run` fetches from public hosts only when their webmasters can reach you. Set a mail address "
-    "that you read, or the URL of a page that names one, in lycosa.toml:\n"
+    "fetch.contact is not set: `lycosa run` fetches from public hosts only if their webmasters can reach you. Set it "
+    "in lycosa.toml to a mail address that you read, or to the URL of a page with contact details:\n"
     '    [fetch]\n    contact = "https://www.your-site.net/robot"\n'
-    "It is sent with every request and stands in the archive. (`lycosa crawl` does small crawls without it.)"
+    "It is sent with every request and stored in the archive. (`lycosa crawl` runs small crawls without it.)"
 )
-"""What `lycosa run` says when it refuses."""
+"""Error of `lycosa run` without a contact."""
 
 _LABEL = r"[^\W_](?:[\w-]{0,61}[^\W_])?"
 _NAME = rf"(?:{_LABEL}\.)+[^\W\d_](?:[\w-]{{0,61}}[^\W_])"  # a top-level domain has two characters or more, and is no number
 _WEB = re.compile(rf"https?://({_NAME})\.?(?::\d{{1,5}})?(?=[/?#\s)>;,\"']|$)", re.IGNORECASE)
 _MAIL = re.compile(rf"(?<![^\s(<:+;,\"'])[^\W_][\w.!#$%&'*/=?^`{{|}}~+-]{{0,63}}@({_NAME})(?![\w@-])", re.IGNORECASE)
 _NOBODY = re.compile(r"(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost|local|internal)", re.IGNORECASE)
-"""Names that lead to nobody (RFC 2606, RFC 6761, RFC 6762, ICANN's .internal): they were copied from documentation."""
+"""Reserved names (RFC 2606, RFC 6761, RFC 6762, ICANN's .internal), probably copied from documentation."""
 
 
 def is_reachable_contact(contact: str, user_agent: str) -> bool:

@@ -118,7 +118,7 @@ def parse_exclusions(text: str, source: str) -> Exclusions:
             problems.append(f"{source}, line {number}: {statement!r}: {error}")
     if problems:
         more = len(problems) - _PROBLEMS_TOLD
-        raise ConfigError("\n".join(problems[:_PROBLEMS_TOLD]) + (f"\n{source}: and {more} more wrong lines" if more > 0 else ""))
+        raise ConfigError("\n".join(problems[:_PROBLEMS_TOLD]) + (f"\n{source}: {more} more invalid lines" if more > 0 else ""))
     return Exclusions(rules)
 
 
@@ -127,41 +127,41 @@ def _rule(statement: str, reason: str, number: int) -> ExclusionRule:
     assert match is not None  # a statement is not empty
     word, value, rest = match[1].lower(), match[2], match[3]
     if word not in set(ExclusionKind):
-        raise ValueError("a line begins with host, domain or prefix, as in: host www.example.org")
+        raise ValueError("a line must begin with host, domain or prefix, for example: host www.example.org")
     kind = ExclusionKind(word)
     if not value:
-        raise ValueError(f"name a {'URL' if kind is ExclusionKind.PREFIX else 'host name'} after {word!r}")
+        raise ValueError(f"{word!r} needs a {'URL' if kind is ExclusionKind.PREFIX else 'host name'} after it")
     if rest:
-        raise ValueError(f"one {word} a line; write # before a comment")
+        raise ValueError(f"write one {word} per line, and # before a comment")
     return ExclusionRule(kind, _prefix(value) if kind is ExclusionKind.PREFIX else _name(value, kind), reason, number)
 
 
 def _name(value: str, kind: ExclusionKind) -> str:
     if value.startswith("*."):
-        raise ValueError(f"write domain {value[2:]}, which holds for all hosts below it")
+        raise ValueError(f"write domain {value[2:]}, which includes all hosts below it")
     if re.search(r"[/?#@\\]", value):
-        raise ValueError(f"write the name alone, without scheme and path, or prefix URL, but not {kind} URL")
+        raise ValueError(f"{kind} needs a name without scheme and path; for a URL, write prefix URL")
     try:
         host = hostname(normalise(f"http://{value}/"))
     except UrlError:
-        raise ValueError("this is not a host name") from None
+        raise ValueError("not a host name") from None
     if value.endswith("]") != host.endswith("]") or (":" in value and not value.endswith("]")):
-        raise ValueError("leave out the port: a rule holds for all ports")
+        raise ValueError("remove the port: a rule applies to all ports")
     name = host.removesuffix(".")
     if not name or "*" in name:
-        raise ValueError("this is not a host name")
+        raise ValueError("not a host name")
     return name
 
 
 def _prefix(value: str) -> str:
     if "#" in value:
-        raise ValueError("leave out the # and what follows: a server never sees it")
+        raise ValueError("remove the # and the text after it: fragments are not sent to servers")
     if not value.lower().startswith(CRAWLED):
-        raise ValueError(f"write the whole URL, as in: prefix https://{value.lstrip('/')}")
+        raise ValueError(f"write the complete URL, for example: prefix https://{value.lstrip('/')}")
     try:
         return normalise(value).partition("://")[2]
     except UrlError as error:
-        raise ValueError(f"this is not a URL ({error.reason.value})") from None
+        raise ValueError(f"not a valid URL ({error.reason.value})") from None
 
 
 def _first_of(rules: Iterable[ExclusionRule], kind: ExclusionKind) -> dict[str, ExclusionRule]:
@@ -219,7 +219,7 @@ class ExclusionFile:
         try:
             loaded = _read(self._path)
         except ConfigError as error:
-            self.problem = f"the exclusions are still those of before, for the file has changed and cannot be used: {error}"
+            self.problem = f"the exclusion file has changed but cannot be used; the previous exclusions stay in force: {error}"
             return
         if _signature(self._path) == signature:
             self._current, self._signature, self.problem = loaded, signature, ""
@@ -238,5 +238,5 @@ def _read(path: Path) -> Exclusions:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the exclusion list {path} cannot be read: {error}; mend it, or take crawl.exclusions out") from None
+        raise ConfigError(f"exclusion list {path} cannot be read: {error}; fix it or remove crawl.exclusions") from None
     return parse_exclusions(text, str(path))
