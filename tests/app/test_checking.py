@@ -209,7 +209,7 @@ CASES = (
     Case("one beside the log", write(".cd.aside", at=LONG_AGO), ".cd.aside", "killed", mended=True, severity="note"),
     Case("a folder begun and left", write("graph/.build-1/x", at=LONG_AGO), "graph/.build-1", "killed", mended=True, severity="note"),
     Case("writable by everybody", chmod("lycosa.toml", 0o666), "lycosa.toml", "every account", severity="warning"),
-    Case("a token for everybody", chmod("run/tokens/reader.json", 0o644), "run/tokens/reader.json", "may read it", severity="warning"),
+    Case("a token for everybody", chmod("run/tokens/reader.json", 0o644), "run/tokens/reader.json", "can read it", severity="warning"),
 )  # fmt: skip
 
 

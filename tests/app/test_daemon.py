@@ -45,7 +45,7 @@ def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -
         assert live["daemon"] == running.process.pid
         assert live["collections"]["two"] == {"pages": 1, "in_flight": 0, "resting": False}
         assert "scheme" in live["bad"]["bad"]
-        assert "collection bad is left out" in running.errors
+        assert "collection bad is not crawled" in running.errors
         assert "committed" in running.errors
         assert set(asked(server).values()) == {1}
     assert Counter(row["collection"] for row in rows(workspace, "pages")) == {"one": 21, "two": 1}
@@ -76,7 +76,7 @@ def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path)
             file.write_text(QUICK + collection("one", home) + collection("two", f"{home}hub.html", more="depth = 0"))
             running.until_pages(5)
             file.write_text(QUICK + collection("one", home, more="foo = 1") + collection("two", f"{home}hub.html", more="depth = 1"))
-            running.until(lambda: "collection one goes on as before" in running.errors)
+            running.until(lambda: "collection one continues with its previous settings" in running.errors)
             running.until(lambda: set(running.live.get("collections", ())) == {"one", "two"})
             assert running.stop(signal.SIGINT) == 0, running.errors
     assert "restarts)" not in running.errors

@@ -21,7 +21,7 @@ from lycosa.store.workspace import Workspace
 
 _QUEUE = ("url", "operation", "depth", "priority", "not_before", "reason")
 _UNTOLD = ("name", "seeds", "auth", "login")
-"""Settings that are omitted: credentials name users; name and seeds are reported separately."""
+"""Omitted settings: credentials name users, and seeds, which may come from files, are reported separately."""
 
 
 @dataclass(slots=True, frozen=True)

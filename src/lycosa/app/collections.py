@@ -97,9 +97,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
         orphans = claim.orphans()
         report = purge_collection(workspace, name)
         for orphan in orphans:
-            report.pending.append(
-                (orphan.path, "left by an interrupted crawl, and imported by the next one: run a crawl, then purge again")
-            )
+            report.pending.append((orphan.path, "left by an interrupted crawl; the next crawl processes it: run a crawl, then purge again"))
         _clear_inbox(workspace, name)
         counters = workspace.state().counters
         used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}

@@ -36,7 +36,7 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
     if not entries:
         return {"origin": origin, "says": Said("robots_unknown", "unknown: robots.txt has not been fetched")}
     entry = entries[-1]
-    verdict = robots_verdict(entry["status"], "" if entry["status"] else "no answer")
+    verdict = robots_verdict(entry["status"], "" if entry["status"] else "no response")
     facts = {"origin": origin, "status": entry["status"], "fetched_at": entry["fetched_at"], "expires_at": entry["expires_at"]}
     if verdict != "parse":
         everything = Said("robots_none", "every URL is allowed: there is no robots.txt")

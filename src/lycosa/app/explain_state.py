@@ -33,7 +33,7 @@ _REASONS = {
     "scope": Said("reason_scope", "it is outside the current scope"),
     "depth": Said("reason_depth", "it is farther from a seed than the current `depth` allows"),
     "redirect_limit": Said("reason_redirect_limit", "the redirect chain is longer than fetch.max_redirects"),
-    "address_refused": Said("reason_address_refused", "its host has a private address and is not the host of a seed"),
+    "address_refused": Said("reason_address_refused", "its host has a private address that neither a seed nor fetch.connect_to names"),
     "excluded": Said("reason_excluded", "excluded by the operator"),
     "media_type": Said("reason_media_type", "its media type is not one that the collection accepts"),
     "parse_crashed": Said("reason_parse_crashed", "quarantined: it crashed the parser; it is archived and not fetched again"),

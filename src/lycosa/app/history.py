@@ -14,7 +14,7 @@ _MINUTE = 60_000
 STEPS_MS = tuple(
     minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 10_080, 20_160, 43_200, 129_600, 525_600)
 )
-"""Lengths that people count in: minutes, hours, days, weeks, a month, a quarter, a year."""
+"""Interval lengths: minutes, hours, days, weeks, a month, a quarter, a year."""
 
 
 @dataclass(slots=True, frozen=True)
