@@ -66,8 +66,8 @@ class WatchPost:
             left = box.standing()
             if left.waiting:
                 self._say(
-                    f"{left.waiting} notifications for {left.target} are kept for the next `lycosa run` or `crawl`: "
-                    f"{left.problem or 'the target is slow'}"
+                    f"undelivered notifications for {left.target}, kept for the next `lycosa run` or `crawl`: {left.waiting} "
+                    f"({left.problem or 'the target is slow'})"
                 )
 
     def close(self) -> None:
