@@ -30,7 +30,11 @@ def add(workspace: Path, *urls: str, collection: str = "", settings: str = ONE +
     [
         (("http://127.0.0.2/a/y",), "", r"choose one with --collection NAME \(available: one, two\)"),
         (("http://127.0.0.2/a/y",), "tow", "unknown collection 'tow'; did you mean 'two'"),
-        (("http://127.0.0.2/a/", "http://127.0.0.2/b"), "two", r"http://127.0.0.2/b is not accepted by collection 'two': refused \(scope\)"),
+        (
+            ("http://127.0.0.2/a/", "http://127.0.0.2/b"),
+            "two",
+            r"http://127.0.0.2/b is not accepted by collection 'two': refused \(scope\)",
+        ),
         (("mailto:a@b",), "two", "cannot be used as a URL: scheme"),
         (("http://[",), "two", "unparsable"),
         ((f"http://127.0.0.2/a/{'x' * 3000}",), "two", "too_long"),

@@ -43,291 +43,338 @@ Recrawl = Literal["never", "age", "daily", "fresh"]
 
 
 class FetchSettings(Section):
-    """How pages are fetched: who we say we are, how long we wait, how much we take."""
+    """HTTP requests: identification, time limits, size limits and retries."""
 
     user_agent: str = Field(
         f"lycosa/{VERSION}",
         min_length=1,
-        description="The User-Agent header. Its first word, up to a slash, is the product token that robots.txt files name.",
+        description="User-Agent header. The part before the first slash is the product token that is matched in robots.txt.",
     )
-    contact: str = Field("", description="A URL or mail address where a webmaster reaches you; added to the User-Agent and the archive.")
-    connections: int = Field(100, ge=1, le=10_000, description="Connections at once, over all hosts.")
-    connect_timeout: DurationMs = Field(10_000, ge=1, description="Longest wait for a connection, name look-up included.")
-    first_byte_timeout: DurationMs = Field(20_000, ge=1, description="Longest wait from the request to the first byte of an answer.")
-    total_timeout: DurationMs = Field(120_000, ge=1, description="Longest time for one exchange.")
-    slow_time: DurationMs = Field(20_000, ge=1000, description="How long a transfer may stay below slow_speed.")
-    slow_speed: SizeBytes = Field(64, ge=0, description="Bytes a second below which a transfer is slow; it is then stopped as too_slow.")
-    max_header: SizeBytes = Field(64 * 1024, ge=1024, description="Largest response header that is read.")
+    contact: str = Field("", description="URL or email address for webmasters. It is added to the User-Agent header and to the archive.")
+    connections: int = Field(100, ge=1, le=10_000, description="Maximum number of concurrent connections, over all hosts.")
+    connect_timeout: DurationMs = Field(10_000, ge=1, description="Time limit for connecting, including name resolution.")
+    first_byte_timeout: DurationMs = Field(20_000, ge=1, description="Time limit from the request to the first byte of the response.")
+    total_timeout: DurationMs = Field(120_000, ge=1, description="Time limit for one request and its response.")
+    slow_time: DurationMs = Field(20_000, ge=1000, description="Period over which the transfer rate is compared with `slow_speed`.")
+    slow_speed: SizeBytes = Field(
+        64, ge=0, description="Minimum number of bytes per second. A slower transfer is aborted with the error `too_slow`."
+    )
+    max_header: SizeBytes = Field(
+        64 * 1024, ge=1024, description="Maximum size of the response header. A larger header is the error `headers_too_large`."
+    )
     max_body: SizeBytes = Field(
-        10 * 2**20, ge=1024, description="Largest body that is kept, as transferred; a longer one is cut and marked truncated."
+        10 * 2**20, ge=1024, description="Maximum size of a body as transferred. A longer body is truncated and marked as truncated."
     )
-    max_decoded: SizeBytes = Field(40 * 2**20, ge=1024, description="Largest body after decompression; a longer one is cut and marked.")
-    retries: int = Field(3, ge=0, le=20, description="Further attempts after a failure that may pass; each one is recorded.")
-    retry_wait: DurationMs = Field(5_000, ge=0, description="Wait before the first further attempt; doubled for each one after it.")
+    max_decoded: SizeBytes = Field(
+        40 * 2**20, ge=1024, description="Maximum size of a body after decompression. A longer body is truncated and marked as truncated."
+    )
+    retries: int = Field(3, ge=0, le=20, description="Maximum number of retries after a temporary failure. Each attempt is recorded.")
+    retry_wait: DurationMs = Field(5_000, ge=0, description="Delay before the first retry. It doubles with each further retry.")
     retry_later: DurationMs = Field(
         86_400_000,
         ge=0,
-        description="When the attempts are used up, the URL is due again after this time; doubled with each such failure, up to a week.",
+        description="When all retries have failed, the URL is due again after this time. The time doubles with each further "
+        "failure, up to 7 days.",
     )
     other_schemes: bool = Field(
         False,
-        description="Follow links to ftp:// and gopher:// within the scope: files, directory listings, menus. "
-        "Where a seed of the collection is of such a scheme, links of that scheme are followed in any case.",
+        description="Follow ftp:// and gopher:// links within the scope: files, directory listings and menus. A scheme that a "
+        "seed of the collection uses is always followed.",
     )
-    max_redirects: int = Field(10, ge=0, le=50, description="Redirect hops that are followed; the next one is excluded.")
+    max_redirects: int = Field(10, ge=0, le=50, description="Maximum length of a redirect chain. The next URL of the chain is excluded.")
     http2: bool = Field(True, description="Offer HTTP/2 over TLS.")
-    verify_tls: bool = Field(True, description="Refuse certificates that do not verify.")
-    ca_file: str = Field("", description="A file of certificate authorities to trust instead of the system's.")
-    accept_language: str = Field("", description="The Accept-Language header; empty sends none.")
+    verify_tls: bool = Field(True, description="Reject invalid TLS certificates.")
+    ca_file: str = Field("", description="File with trusted CA certificates. It replaces the CA certificates of the system.")
+    accept_language: str = Field("", description="Accept-Language header. Empty: the header is not sent.")
     connect_to: tuple[str, ...] = Field(
-        (), description="curl's HOST:PORT:HOST:PORT, empty parts match all: dial another address for a host (test webs)."
+        (),
+        description="Connect to another address than the URL names, as `--connect-to` of curl does. Format: "
+        "`HOST:PORT:HOST:PORT`. An empty part matches all.",
     )
 
 
 class CrawlSettings(Section):
-    """How a worker runs: when it commits, when a crawl counts as finished."""
+    """Crawl workers: commits, memory limits, documents and rendering."""
 
-    patience: DurationMs = Field(120_000, ge=0, description="`crawl` ends when nothing is due or in flight now or within this time.")
-    commit_pages: int = Field(5_000, ge=1, description="Commit after this many exchanges.")
-    commit_interval: DurationMs = Field(30_000, ge=100, description="Commit at least this often while there is something to commit.")
-    commit_text: SizeBytes = Field(12 * 2**20, ge=2**20, description="Commit when the text held for the tables passes this size.")
-    commit_urls: int = Field(20_000, ge=100, description="Commit when this many rows of `urls` are held for the tables.")
-    active_hosts: int = Field(20_000, ge=1, le=1_000_000, description="Hosts that a worker keeps at hand; the others rest in the tables.")
+    patience: DurationMs = Field(
+        120_000, ge=0, description="`lycosa crawl` ends when no request is in flight and no URL is due within this time."
+    )
+    commit_pages: int = Field(5_000, ge=1, description="Commit after this many requests.")
+    commit_interval: DurationMs = Field(30_000, ge=100, description="Maximum time between two commits, if there are changes.")
+    commit_text: SizeBytes = Field(12 * 2**20, ge=2**20, description="Commit when the uncommitted text reaches this size.")
+    commit_urls: int = Field(20_000, ge=100, description="Commit when this many rows of `urls` are uncommitted.")
+    active_hosts: int = Field(
+        20_000, ge=1, le=1_000_000, description="Maximum number of active hosts per worker. Inactive hosts are kept in the tables only."
+    )
     waiting_urls: int = Field(
-        20_000, ge=100, le=1_000_000, description="URLs that wait in memory, over all hosts; the others rest in the tables."
+        20_000,
+        ge=100,
+        le=1_000_000,
+        description="Maximum number of queued URLs in memory, over all hosts. The others are kept in the tables only.",
     )
     documents: int = Field(
         2,
         ge=0,
         le=64,
-        description="Processes beside a worker that read PDF, office files and other documents; they start with the first one. "
-        "0: documents are neither fetched nor read.",
+        description="Number of processes per worker that parse PDF, office and other documents. They start with the first "
+        "document. 0: documents are neither fetched nor parsed.",
     )
     document_timeout: DurationMs = Field(
         20_000,
         ge=100,
-        description="CPU time that reading one document may take, and five times that by the clock; it is then left without text.",
+        description="CPU time limit for parsing a document. The wall-clock limit is 5 times as long. If a limit is exceeded, "
+        "the document has no text.",
     )
     document_memory: SizeBytes = Field(
-        2**30, ge=400 * 2**20, description="Address space of a process that reads documents; what wants more is left without text."
+        2**30, ge=400 * 2**20, description="Address space limit of a process that parses documents. A document that needs more has no text."
     )
-    browser: str = Field("", description="The Chromium that renders pages; empty: `chromium` and its kin on the PATH.")
-    render_pages: int = Field(2, ge=1, le=32, description="Pages that are rendered at once.")
+    browser: str = Field("", description="Path of the Chromium program that renders pages. Empty: `chromium` or an equivalent on the PATH.")
+    render_pages: int = Field(2, ge=1, le=32, description="Number of pages that are rendered concurrently.")
     render_timeout: DurationMs = Field(
         10_000,
         ge=500,
-        description="How long a page may take in the browser; what it waits for the network is not counted, up to ten times that.",
+        description="Time limit for rendering a page, without the time spent waiting for the network. The limit with that time"
+        " is 10 times as long.",
     )
-    render_requests: int = Field(40, ge=0, le=1_000, description="Requests that one page being rendered may cause.")
-    render_bytes: SizeBytes = Field(16 * 2**20, ge=2**16, description="Bytes that one page being rendered may load, or grow to.")
+    render_requests: int = Field(40, ge=0, le=1_000, description="Maximum number of requests per rendered page.")
+    render_bytes: SizeBytes = Field(
+        16 * 2**20, ge=2**16, description="Maximum number of bytes that a rendered page may load, and its maximum size."
+    )
     render_memory: SizeBytes = Field(
-        2**31, ge=2**28, description="Memory of the browser with all its processes; when it takes more it is ended, and begun anew."
+        2**31, ge=2**28, description="Memory limit of the browser with all its processes. It is restarted when it exceeds the limit."
     )
     exclusions: str = Field(
         "",
-        description="A file of what must never be fetched: `host NAME`, `domain NAME` or `prefix URL`, one a line; "
-        "read again when it changes.",
+        description="File with URLs that are never fetched: `host NAME`, `domain NAME` or `prefix URL`, one rule per line. It "
+        "is read again when it changes.",
     )
     remind_pages: int = Field(
-        500, ge=0, description="`crawl` reminds of fetch.contact when it fetches more than this many pages from public hosts."
+        500, ge=0, description="`lycosa crawl` asks for `fetch.contact` when it has fetched more than this many pages from public hosts."
     )
 
 
 class IndexSettings(Section):
-    """How the search index is built."""
+    """The search index."""
 
     heap: SizeBytes = Field(
-        40 * 2**20, ge=15 * 2**20, description="Memory for tantivy's writer; at least 15 MB, at most 4 GB for each thread."
+        40 * 2**20, ge=15 * 2**20, description="Memory for the index writer of tantivy: between 15 MB and 4 GB per thread."
     )
-    threads: int = Field(1, ge=1, le=16, description="Threads that build the index.")
-    interval: DurationMs = Field(10_000, ge=0, description="While crawling, publish the index at most this often.")
+    threads: int = Field(1, ge=1, le=16, description="Number of indexing threads.")
+    interval: DurationMs = Field(10_000, ge=0, description="Minimum time between two updates of the index during a crawl.")
     shards: int = Field(
         1,
         ge=1,
         le=1_024,
-        description="Parts of the index, each for a group of partitions, built and searched on several machines. A change builds all anew.",
+        description="Number of index shards. Each shard indexes a group of partitions, and shards can be on different "
+        "machines. A change rebuilds the index.",
     )
     korean: Literal["bigrams", "kiwi"] = Field(
         "bigrams",
-        description="Korean by pairs of syllables, or by morphemes with kiwipiepy (`pip install 'lycosa[ko]'`). A change builds all anew.",
+        description="Analysis of Korean: `bigrams` (pairs of syllables) or `kiwi` (morphemes, requires `pip install "
+        "'lycosa[ko]'`). A change rebuilds the index.",
     )
-    encoder: str = Field(
-        "", description="`module:object` of an encoder of your own, asked too by searches across languages; see docs/translation.md."
-    )
+    encoder: str = Field("", description="Custom encoder for cross-language search, as `module:object`. See docs/translation.md.")
 
 
 class StoreSettings(Section):
-    """How the workspace is kept small."""
+    """Compaction and retention of the files in the workspace, and the local cache."""
 
-    merge_commits: int = Field(32, ge=2, le=1_000, description="Fold small commits together when this many have gathered.")
+    merge_commits: int = Field(32, ge=2, le=1_000, description="Compact small commits when there are this many.")
     keep_replaced: DurationMs = Field(
-        86_400_000, ge=0, description="How long files that a merge replaced stay for readers that still have them open."
+        86_400_000, ge=0, description="Time until files that were replaced by a compaction are deleted. Readers may still have them open."
     )
-    keep_entries: DurationMs = Field(7 * 86_400_000, ge=0, description="How long log entries before a snapshot stay.")
+    keep_entries: DurationMs = Field(7 * 86_400_000, ge=0, description="Time until log entries before a snapshot are deleted.")
     cache: SizeBytes = Field(
         10 * 2**30,
         ge=2**20,
-        description="With a workspace on S3 or HDFS: how much of a machine's disk copies of its files may take. "
-        "Those in use stay, whatever it says.",
+        description="Maximum disk space per machine for copies of files of a workspace on S3 or HDFS. Files in use are kept "
+        "even above this limit.",
     )
 
 
 class RunSettings(Section):
-    """`lycosa run`: the daemon that works the configured collections for good."""
+    """The daemon `lycosa run`, which crawls the configured collections continuously."""
 
     restarts: int = Field(
-        5, ge=0, description="A worker that dies is started again, at most this many times in `window`; then the daemon stops and says why."
+        5, ge=0, description="Maximum number of worker restarts within `window`. If more workers die, the daemon stops with an error."
     )
-    window: DurationMs = Field(600_000, ge=1_000, description="The time over which restarts are counted.")
-    stop_timeout: DurationMs = Field(10_000, ge=1_000, description="How long a worker may take to commit and end when it is asked to.")
-    merge_interval: DurationMs = Field(
-        60_000, ge=1_000, description="How often the daemon looks whether commits are to be folded together."
-    )
+    window: DurationMs = Field(600_000, ge=1_000, description="Period in which restarts are counted.")
+    stop_timeout: DurationMs = Field(10_000, ge=1_000, description="Grace period in which a stopped worker commits and ends.")
+    merge_interval: DurationMs = Field(60_000, ge=1_000, description="Interval between two checks whether a compaction is due.")
     rank_interval: DurationMs = Field(
-        86_400_000, ge=60_000, description="How often importance and the recrawl schedule are computed anew from the tables."
+        86_400_000, ge=60_000, description="Interval between two computations of page importance and of the recrawl schedule."
     )
-    disk_reserve: SizeBytes = Field(256 * 2**20, ge=0, description="The crawl pauses while the workspace's disk has less than this free.")
+    disk_reserve: SizeBytes = Field(256 * 2**20, ge=0, description="Minimum free disk space. The crawl is paused while less is free.")
 
 
 class ClusterSettings(Section):
-    """Several workers: how they keep in touch, and when one that is not heard of loses its partitions."""
+    """A cluster of several workers: failure detection and installation on nodes."""
 
-    ping_interval: DurationMs = Field(3_000, ge=100, description="How often a worker asks its coordinator what it is to hold.")
-    hold: DurationMs = Field(15_000, ge=500, description="A worker starts no fetch later than this after sending its last answered ping.")
+    ping_interval: DurationMs = Field(
+        3_000, ge=100, description="Interval between two pings of a worker to the coordinator. The reply contains the assigned partitions."
+    )
+    hold: DurationMs = Field(
+        15_000, ge=500, description="A worker starts no request if it sent its last answered ping longer ago than this."
+    )
     reassign: DurationMs = Field(
         30_000,
         ge=1_000,
-        description="A worker's partitions are given to others this long after its last answered ping; at least twice `hold`.",
+        description="The partitions of a worker are reassigned this long after its last answered ping. At least twice `hold`.",
     )
     install: Literal["auto", "always", "never"] = Field(
         "auto",
-        description="On a Ray cluster: whether the packages that Lycosa needs are installed on a node: `auto` where one is missing, "
-        "`always`, `never`. Lycosa's own code travels in any case.",
+        description="Installation of required packages on the nodes of a Ray cluster: `auto` if one is missing, `always` or "
+        "`never`. The code of Lycosa itself is always sent.",
     )
 
 
 class Collection(Section):
-    """A named task: what to crawl, how far, how politely."""
+    """A collection: its seeds, scope, politeness and schedule."""
 
-    name: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="The collection's name: lower case, digits, - and _.")
-    seeds: tuple[_Address, ...] = Field((), description="URLs to start from.")
-    seed_file: str = Field("", description="A file of seeds, one URL a line; # starts a comment.")
+    name: str = Field(
+        "default",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
+        description="Name of the collection: lower-case letters, digits, `-` and `_`, at most 64 characters.",
+    )
+    seeds: tuple[_Address, ...] = Field((), description="Seed URLs.")
+    seed_file: str = Field("", description="File with seed URLs, one URL per line. `#` starts a comment.")
     language: str = Field(
         "",
         pattern=r"^([a-z]{2,3})?$",
-        description="The language that exports file its pages under, an ISO 639 code. Empty: the collection's name if it is one of the 27 "
-        "codes, else the language identified in each page.",
+        description="Language under which exports file the pages, as an ISO 639 code. Empty: the collection's name if it is "
+        "one of the 27 supported codes, else the detected language of each page.",
     )
     scope: Scope = Field(
         "host",
-        description="Which links are followed: `host` the seeds' hosts and ports, `domain` their registrable domains, "
-        "`prefix` URLs that start with a seed's folder, `any` all.",
+        description="Which links are followed: `host` (hosts and ports of the seeds), `domain` (their registrable domains), "
+        "`prefix` (URLs below the folder of a seed) or `any`.",
     )
-    depth: int | None = Field(None, ge=0, description="How many links from a seed; 0 = the seeds alone. Without it: no limit.")
-    allow: tuple[str, ...] = Field((), description="Regular expressions; if given, one must match a URL somewhere for it to be followed.")
-    deny: tuple[str, ...] = Field((), description="Regular expressions; a URL that one of them matches somewhere is not followed.")
-    delay: DurationMs = Field(1_000, ge=0, description="Least pause between two fetches from a host.")
+    depth: int | None = Field(None, ge=0, description="Maximum number of links from a seed. 0: only the seeds. Not set: no limit.")
+    allow: tuple[str, ...] = Field(
+        (), description="Regular expressions. If there are any, a URL is only followed if one of them matches a part of it."
+    )
+    deny: tuple[str, ...] = Field((), description="Regular expressions. A URL is not followed if one of them matches a part of it.")
+    delay: DurationMs = Field(1_000, ge=0, description="Minimum delay between two requests to a host.")
     courtesy_factor: float = Field(
         10.0,
         ge=0,
         allow_inf_nan=False,
-        description="The pause is at least this many times the duration of the last transfer (Scooter's rule).",
+        description="The delay is at least this multiple of the duration of the last transfer.",
     )
-    max_delay: DurationMs = Field(600_000, ge=0, description="Longest pause that delay and courtesy_factor may lead to.")
+    max_delay: DurationMs = Field(600_000, ge=0, description="Maximum delay that results from `courtesy_factor` or from slow responses.")
     backoff: DurationMs = Field(
-        60_000, ge=0, description="Pause after a host's first failure (no answer, 429, 503); doubled with each further one, up to a day."
+        60_000,
+        ge=0,
+        description="Delay after the first failure of a host (no response, 429 or 503). It doubles with each further failure, up to 1 day.",
     )
-    connections: int = Field(30, ge=1, description="Connections at once for this collection.")
-    connections_per_host: int = Field(1, ge=1, le=16, description="Connections at once to one host.")
-    max_pages: int | None = Field(None, ge=0, description="Pages this collection may ever hold.")
-    max_pages_per_host: int | None = Field(None, ge=0, description="Pages of one host that this collection may ever hold.")
-    max_pages_per_domain: int | None = Field(None, ge=0, description="Pages of one registrable domain that this collection may ever hold.")
+    connections: int = Field(30, ge=1, description="Maximum number of concurrent connections of the collection.")
+    connections_per_host: int = Field(1, ge=1, le=16, description="Maximum number of concurrent connections to a host.")
+    max_pages: int | None = Field(None, ge=0, description="Maximum number of pages in the collection.")
+    max_pages_per_host: int | None = Field(None, ge=0, description="Maximum number of pages per host in the collection.")
+    max_pages_per_domain: int | None = Field(None, ge=0, description="Maximum number of pages per registrable domain in the collection.")
     max_prefix_share: float = Field(
-        1.0, gt=0, le=1, description="Largest share of a host's page budget that one first path segment may take (with max_pages_per_host)."
+        1.0, gt=0, le=1, description="Maximum share of `max_pages_per_host` for URLs with the same first path segment."
     )
     strategy: Strategy = Field(
         "breadth-first",
-        description="Which URL next: `breadth-first` fewest links from a seed, `depth-first` most (set `depth`), `server-first` one page "
-        "of every known host before a second of any, then the host that was visited longest ago, `best-first` highest priority.",
+        description="Order of URLs. `breadth-first`: fewest links from a seed first. `depth-first`: most links first (set "
+        "`depth`). `server-first`: one page of every known host first, then the host whose last visit is the "
+        "oldest. `best-first`: highest priority first.",
     )
-    priority: float = Field(0.0, allow_inf_nan=False, description="Of two collections that want the same host, the higher is served first.")
+    priority: float = Field(
+        0.0, allow_inf_nan=False, description="If two collections share a host, the collection with the higher priority is served first."
+    )
     media_types: tuple[str, ...] = Field(
         (),
-        description="Media types to keep, `*` as wildcard: `text/html`, `application/*`. Others are dropped after their headers. "
-        "Empty: what can be read.",
+        description="Accepted media types, with `*` as a wildcard: `text/html`, `application/*`. Other responses are aborted "
+        "after their headers. Empty: all types that can be parsed.",
     )
     schedule: Annotated[str, AfterValidator(_hours)] = Field(
-        "", description="When it may be crawled by `run`, UTC: `22:00-06:00`, several with commas. Empty: always."
+        "",
+        description="Hours in which `lycosa run` crawls the collection, in UTC: `22:00-06:00`, several separated by commas. Empty: always.",
     )
-    paused: bool = Field(False, description="Do not fetch for this collection now; what is known stays.")
+    paused: bool = Field(False, description="Stop requests for the collection. All data is kept.")
     recrawl: Recrawl = Field(
         "never",
-        description="When a page is fetched again: `never`, `age` when it is older than max_age, `daily` at daily_at, `fresh` by how "
-        "often it changes and how much it matters, under fetches_per_day.",
+        description="When pages are fetched again: `never`, `age` (older than `max_age`), `daily` (at `daily_at`) or `fresh` "
+        "(by change rate and importance, within `fetches_per_day`).",
     )
     max_age: DurationMs = Field(86_400_000, ge=1_000, description="With recrawl `age`: pages older than this are fetched again.")
     recrawl_triggers: tuple[Literal["timer", "on_link"], ...] = Field(
         ("timer",),
-        description="With recrawl `age`: `timer` when the age is reached, `on_link` when a link to the page is found after that.",
+        description="With recrawl `age`: `timer` fetches a page when it reaches `max_age`, `on_link` when a link to it is "
+        "found after that.",
     )
-    daily_at: str = Field("03:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="With recrawl `daily`: the time of day, UTC.")
-    fetches_per_day: int = Field(10_000, ge=1, description="With recrawl `fresh`: how many fetches of known pages a day may take.")
-    sitemaps: bool = Field(True, description="Read the sitemaps that robots.txt files name.")
-    feeds: bool = Field(True, description="Read the RSS and Atom feeds that pages name.")
-    feed_urls: tuple[_Address, ...] = Field((), description="Feeds and sitemaps to read in any case.")
+    daily_at: str = Field("03:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="With recrawl `daily`: time of day, in UTC.")
+    fetches_per_day: int = Field(10_000, ge=1, description="With recrawl `fresh`: maximum number of fetches of known pages per day.")
+    sitemaps: bool = Field(True, description="Read the sitemaps that are listed in robots.txt.")
+    feeds: bool = Field(True, description="Read the RSS and Atom feeds that pages link to.")
+    feed_urls: tuple[_Address, ...] = Field((), description="Feeds and sitemaps that are always read.")
     traps: bool = Field(
-        True, description="Stop at URLs and parts of sites that look like traps; each rule is counted and shown by `explain`."
+        True, description="Skip URLs and site sections that look like crawler traps. `lycosa explain` shows the counters of the rules."
     )
-    domain_connections: int = Field(2, ge=1, le=64, description="Connections at once to all hosts of one registrable domain.")
-    address_connections: int = Field(4, ge=0, le=256, description="Connections at once to all hosts behind one IP address; 0: no limit.")
+    domain_connections: int = Field(
+        2,
+        ge=1,
+        le=64,
+        description="Maximum number of concurrent connections to all hosts of a registrable domain. A connection counts until "
+        "the delay after its request is over.",
+    )
+    address_connections: int = Field(
+        4, ge=0, le=256, description="Maximum number of concurrent connections to all hosts with the same IP address. 0: no limit."
+    )
     burst: int = Field(
         1,
         ge=1,
         le=100,
-        description="Fetches that may follow one another on a warm connection; the pause after them is as many times longer.",
+        description="Number of requests that may follow each other on an open connection without a delay. The delays are added"
+        " up after them.",
     )
-    max_url_length: int = Field(2_000, ge=64, le=65_536, description="Longer URLs are refused.")
+    max_url_length: int = Field(2_000, ge=64, le=65_536, description="Maximum length of a URL in characters. Longer URLs are skipped.")
     drop_parameters: tuple[str, ...] = Field(
-        (), description="Query parameters to remove from URLs, `*` as wildcard: `utm_*`, `fbclid`. May change what a URL means."
+        (),
+        description="Query parameters that are removed from URLs, with `*` as a wildcard: `utm_*`, `fbclid`. This may change "
+        "the resource that a URL identifies.",
     )
-    drop_session_ids: bool = Field(False, description="Remove jsessionid, PHPSESSID and their kin from URLs.")
-    merge_slashes: bool = Field(False, description="Treat // in a path as /.")
-    drop_trailing_dot: bool = Field(False, description="Treat the host `example.org.` as `example.org`.")
+    drop_session_ids: bool = Field(False, description="Remove session IDs such as `jsessionid` and `PHPSESSID` from URLs.")
+    merge_slashes: bool = Field(False, description="Replace `//` in paths by `/`.")
+    drop_trailing_dot: bool = Field(False, description="Replace the host `example.org.` by `example.org`.")
     requisites: bool = Field(
         False,
-        description="Fetch what pages need to be shown too, within the scope: images, styles and what these name, scripts, fonts. "
-        "They are archived, not indexed; `lycosa export mirror` then writes copies that are whole.",
+        description="Also fetch page requisites within the scope: images, style sheets and what they refer to, scripts and "
+        "fonts. They are archived but not indexed. `lycosa export mirror` needs them for complete copies.",
     )
-    respect_nofollow: bool = Field(True, description="Do not follow links marked rel=nofollow.")
+    respect_nofollow: bool = Field(True, description="Do not follow links with `rel=nofollow`.")
     accept_language: str = Field(
         "",
         pattern=r"^[A-Za-z0-9*,;=. -]*$",
-        description="The Accept-Language header of this collection. Empty: its `language` if it has one, else `fetch.accept_language`.",
+        description="Accept-Language header of the collection. Empty: `language` if it is set, else `fetch.accept_language`.",
     )
     referer: bool = Field(
         False,
-        description="Send a Referer: the page that led to this one; to another origin the origin alone, from https to http nothing.",
+        description="Send a Referer header with the URL of the linking page. Other origins receive only the origin. Nothing is"
+        " sent from https to http.",
     )
     cookies: bool = Field(
         False,
-        description="Keep the cookies that servers set and send them back, as a browser does. They are held in the worker's memory only.",
+        description="Store cookies and send them back. They are kept in the memory of the worker only.",
     )
-    auth: tuple[BasicAuth, ...] = Field((), description="Basic authentication: one [[collection.auth]] each, see below.")
-    login: tuple[FormLogin, ...] = Field((), description="Forms to log in with: one [[collection.login]] each, see below.")
+    auth: tuple[BasicAuth, ...] = Field((), description="Basic authentication: one `[[collection.auth]]` per URL prefix.")
+    login: tuple[FormLogin, ...] = Field((), description="Login forms: one `[[collection.login]]` per form.")
     render: Literal["never", "auto", "always"] = Field(
         "never",
-        description="Whether pages are rendered in Chromium before they are read: `auto` where that adds text or links, which is learned "
-        "for each host from samples; `always` every page that has scripts.",
+        description="Render pages in Chromium: `never`, `auto` (if samples of the host show that rendering adds text or links)"
+        " or `always` (every page with scripts).",
     )
     render_hosts: tuple[str, ...] = Field(
         (),
-        description="Hosts, with all below them, that a page being rendered may load scripts and data from, besides those of its own "
-        "registrable domain.",
+        description="Further hosts, with their subdomains, from which rendered pages may load scripts and data. The "
+        "registrable domain of the page is always allowed.",
     )
 
 
 class Config(Section):
-    """All of lycosa.toml."""
+    """The configuration in lycosa.toml."""
 
     fetch: FetchSettings = Field(default_factory=lambda: FetchSettings())
     crawl: CrawlSettings = Field(default_factory=lambda: CrawlSettings())
@@ -338,8 +385,8 @@ class Config(Section):
     serve: ServeSettings = Field(default_factory=lambda: ServeSettings())
     search: SearchSettings = Field(default_factory=lambda: SearchSettings())
     notify: NotifySettings = Field(default_factory=lambda: NotifySettings())
-    collection: tuple[Collection, ...] = Field((), description="The collections, one [[collection]] each.")
-    monitor: tuple[Monitor, ...] = Field((), description="What `lycosa uptime` watches, one [[monitor]] each.")
+    collection: tuple[Collection, ...] = Field((), description="Collections, one `[[collection]]` each.")
+    monitor: tuple[Monitor, ...] = Field((), description="Monitored URLs, one `[[monitor]]` each.")
 
 
 _MOST_PLACED = 20  # faults whose line is told: to find one takes as long as the file has lines, squared

@@ -32,28 +32,27 @@ def _expression(value: str) -> str:
 
 
 class BasicAuth(Section):
-    """Credentials for HTTP Basic authentication (RFC 7617). They are sent to URLs of that origin below that path, and nowhere else."""
+    """Credentials for HTTP Basic authentication (RFC 7617). They are sent only to URLs of this origin below this path."""
 
-    url: Annotated[str, AfterValidator(_web_address)] = Field(description="Where they hold: this URL and everything below its path.")
-    user: str = Field(pattern=r"^[^:\x00-\x1f\x7f]*$", description="The user's name.")
-    password_env: Variable = Field(description="The environment variable that holds the password; it stands nowhere else.")
+    url: Annotated[str, AfterValidator(_web_address)] = Field(description="URL prefix: this URL and everything below its path.")
+    user: str = Field(pattern=r"^[^:\x00-\x1f\x7f]*$", description="User name.")
+    password_env: Variable = Field(description="Environment variable with the password.")
 
 
 class FormLogin(Section):
-    """A form to log in with, once for all pages of its origin; with it the collection keeps cookies. The page with the form is asked
-    for, and what it holds in hidden fields is sent back with `fields` and the password."""
+    """A login form, submitted once for all pages of its origin. Cookies are then stored for the collection.
+    The form page is fetched, and its hidden fields are sent with `fields` and the password."""
 
-    url: Annotated[str, AfterValidator(_web_address)] = Field(description="The page that holds the form. robots.txt must allow it.")
-    fields: dict[str, str] = Field(default_factory=dict, description='What to fill in beside the password: `{ user = "me" }`.')
-    password_field: str = Field("password", min_length=1, description="The name of the password's field.")
-    password_env: Variable = Field(description="The environment variable that holds the password; it stands nowhere else.")
+    url: Annotated[str, AfterValidator(_web_address)] = Field(description="URL of the page with the login form. robots.txt must allow it.")
+    fields: dict[str, str] = Field(default_factory=dict, description='Form fields to submit besides the password: `{ user = "me" }`.')
+    password_field: str = Field("password", min_length=1, description="Name of the password field.")
+    password_env: Variable = Field(description="Environment variable with the password.")
     success: Annotated[str, AfterValidator(_expression)] = Field(
         "",
-        description="A regular expression that matches somewhere in the page that follows when it worked. "
-        "Empty: it worked if that page has no field for a password.",
+        description="Regular expression that must match the page after the login. Empty: the login succeeded if that page has "
+        "no password field.",
     )
     logged_out: Annotated[str, AfterValidator(_expression)] = Field(
         "",
-        description="A regular expression that matches somewhere in a page that says we are logged out. "
-        "A redirect to the form says so in any case.",
+        description="Regular expression that matches pages of a user who is not logged in. A redirect to the form always means logged out.",
     )

@@ -24,39 +24,35 @@ def _web_url(value: str) -> str:
 
 
 class Monitor(Section):
-    """A URL whose availability is watched: it is asked for at its interval, and what was found is kept as visits of kind `check`."""
+    """A URL whose availability is checked. Each check is a row of `visits` with kind `check`."""
 
-    url: Annotated[str, AfterValidator(_web_url)] = Field(description="What is asked for. One monitor a URL.")
-    name: str = Field("", max_length=200, description="What notices and lists call it. Empty: the URL.")
-    every: DurationMs = Field(60_000, ge=1_000, le=86_400_000, description="The interval between two checks.")
-    expect: str = Field(
-        "", max_length=10_000, description="A text that the page must hold, case and all; looked for as it stands in the source."
-    )
+    url: Annotated[str, AfterValidator(_web_url)] = Field(description="URL to check. Each URL can have one monitor.")
+    name: str = Field("", max_length=200, description="Name in notifications and lists. Empty: the URL.")
+    every: DurationMs = Field(60_000, ge=1_000, le=86_400_000, description="Interval between two checks.")
+    expect: str = Field("", max_length=10_000, description="Text that the source of the page must contain, case-sensitive.")
     status: tuple[Annotated[str, Field(pattern=r"^[1-5](\d\d|xx)$")], ...] = Field(
         ("2xx", "3xx"),
         min_length=1,
-        description="Statuses that are well; `2xx` stands for all from 200 to 299. Redirects are not followed.",
+        description="Accepted status codes. `2xx` accepts 200 to 299. Redirects are not followed.",
     )
-    timeout: DurationMs = Field(
-        0, ge=0, le=120_000, description="How long a check may take in all; a slower answer is none. 0: 12 % of `every`, at most 10s."
-    )
+    timeout: DurationMs = Field(0, ge=0, le=120_000, description="Time limit of a check. 0: 12 % of `every`, at most 10 s.")
     confirm: int = Field(
         3,
         ge=0,
         le=10,
-        description="After a check that failed: how many more must fail, each on a connection of its own, before it is an outage.",
+        description="Number of further failed checks, each on a new connection, that confirm an outage.",
     )
     confirm_after: DurationMs = Field(
         0,
         ge=0,
         le=3_600_000,
-        description="The wait before each of these, and before the check that confirms a recovery. 0: 15 % of `every`, at most 10s.",
+        description="Delay before each confirming check, and before the check that confirms a recovery. 0: 15 % of `every`, at most 10 s.",
     )
     pause: DurationMs = Field(
-        1_000, ge=0, description="Least pause between two checks of the same host; what a crawl must keep there holds too."
+        1_000, ge=0, description="Minimum delay between two checks of a host. The delay of the crawl for this host applies as well."
     )
-    certificate: DurationMs = Field(14 * 86_400_000, ge=0, description="Warn when the certificate ends within this time. 0: never.")
-    notify: tuple[str, ...] = Field((), description="Who is told: `webhook URL`, `command PROGRAM …`, `file PATH`, several if you like.")
+    certificate: DurationMs = Field(14 * 86_400_000, ge=0, description="Warn when the certificate expires within this time. 0: no warning.")
+    notify: tuple[str, ...] = Field((), description="Notification targets: `webhook URL`, `command PROGRAM …` or `file PATH`.")
 
     @property
     def label(self) -> str:

@@ -10,14 +10,14 @@ from lycosa.core.section import DurationMs, Section, Variable
 
 
 class NotifySettings(Section):
-    """How notices leave the house: of watches that matched, of sites that went down."""
+    """Delivery of notifications of watches and monitors."""
 
-    timeout: DurationMs = Field(10_000, ge=100, description="How long a webhook may take to answer, or a command to end.")
+    timeout: DurationMs = Field(10_000, ge=100, description="Time limit for the response of a webhook, and for a command.")
     private: tuple[Annotated[str, Field(pattern=r"^[^\s/@]+:\d{1,5}$")], ...] = Field(
-        (), description="Webhooks that may be reached though their address is not public: `HOST:PORT` each, as `127.0.0.1:9000`."
+        (), description="Webhooks with non-public addresses that are allowed, as `HOST:PORT`, for example `127.0.0.1:9000`."
     )
     secret_env: Variable = Field(
         "LYCOSA_WEBHOOK_SECRET",
-        description="The environment variable with the secret that webhooks are signed with (HMAC-SHA256, Standard Webhooks); "
-        "`whsec_` and base64, or any text. Where it is not set, they are not signed.",
+        description="Environment variable with the secret that signs webhooks (HMAC-SHA256, Standard Webhooks). The value is "
+        "`whsec_` followed by base64, or any text. If the variable is not set, webhooks are not signed.",
     )

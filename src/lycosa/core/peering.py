@@ -17,17 +17,15 @@ def _server(value: str) -> str:
 
 
 class SearchSettings(Section):
-    """What is searched together with this workspace: others, and other Lycosas."""
+    """Other workspaces and Lycosa servers that searches include."""
 
-    workspaces: tuple[str, ...] = Field((), description="Further workspaces, each a folder or a URL, opened by the process that searches.")
+    workspaces: tuple[str, ...] = Field((), description="Further workspaces to search, each a folder or a URL.")
     peers: tuple[Annotated[str, AfterValidator(_server)], ...] = Field(
         (),
-        description="Other Lycosas, by the addresses of their `lycosa serve`: `http://HOST:PORT`. They are trusted with the order of "
-        "results, and with nothing else.",
+        description="Other Lycosa servers to search, as `http://HOST:PORT` of their `lycosa serve`. They can influence the "
+        "ranking but nothing else.",
     )
     peer_timeout: DurationMs = Field(
-        2_000, ge=50, le=60_000, description="How long one search waits for peers in all; those that are late are left out of it."
+        2_000, ge=50, le=60_000, description="Time limit for all peers together per search. Results of peers that are late are omitted."
     )
-    hops: int = Field(
-        1, ge=0, le=3, description="How far a question is handed on: 0 to nobody, 1 to the peers, 2 to the peers of these as well."
-    )
+    hops: int = Field(1, ge=0, le=3, description="How far searches are forwarded. 0: to no peer. 1: to the peers. 2: also to their peers.")

@@ -8,19 +8,22 @@ from lycosa.core.section import Section
 
 
 class ServeSettings(Section):
-    """The search page and the JSON API."""
+    """The web pages and the JSON API."""
 
-    host: str = Field("127.0.0.1", description="The address to listen on. Loopback unless you know why not.")
-    port: int = Field(8000, ge=0, le=65535, description="The port; 0 takes a free one.")
-    processes: int = Field(1, ge=1, le=64, description="Processes that serve; each holds what it has opened of the index.")
+    host: str = Field("127.0.0.1", description="Address to listen on. The default accepts connections from this machine only.")
+    port: int = Field(8000, ge=0, le=65535, description="TCP port. 0: any free port.")
+    processes: int = Field(1, ge=1, le=64, description="Number of server processes. Each process opens the index separately.")
     rate: int = Field(
         20,
         ge=0,
         le=100_000,
-        description="Requests a second that one address may make, four seconds' worth at once; loopback is free; 0: no limit.",
+        description="Maximum number of requests per second and client address, with bursts of 4 times as many. Loopback "
+        "addresses are not limited. 0: no limit.",
     )
-    library: str = Field("", description="The folder of `lycosa export`, whose files are offered. Empty: run/library in the workspace.")
+    library: str = Field(
+        "", description="Folder written by `lycosa export` whose files are offered for download. Empty: `run/library` in the workspace."
+    )
     public_form: bool = Field(
-        False, description="Let anybody propose sites at /propose; nothing is fetched before somebody with a token takes it."
+        False, description="Let visitors propose sites at /propose. Nothing is fetched before a user with a token accepts the proposal."
     )
-    writes: int = Field(600, ge=1, le=1_000_000, description="Changes a minute that the holder of one token may make.")
+    writes: int = Field(600, ge=1, le=1_000_000, description="Maximum number of changes per minute and token.")
