@@ -1,4 +1,4 @@
-"""The recipes of docs/operations.md do what they say: a backup of a workspace that is worked meanwhile can be restored and gone on with."""
+"""The recipes of docs/maintenance.md work: a backup made during a crawl can be restored and crawled on."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lycosa.store.sweep import sweep
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages
 
-RECIPES = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
+RECIPES = Path(__file__).resolve().parent.parent / "docs" / "maintenance.md"
 BACKUPS = 4
 
 
 def recipe(title: str) -> str:
     """The shell lines that stand in the handbook behind a comment with this title."""
     found = re.search(rf"^```sh\n# {re.escape(title)}\n(.*?)^```", RECIPES.read_text(encoding="utf-8"), flags=re.M | re.S)
-    assert found is not None, f"docs/operations.md has no recipe {title!r}"
+    assert found is not None, f"docs/maintenance.md has no recipe {title!r}"
     return found[1]
 
 
