@@ -164,27 +164,27 @@ class Case:
 
 CASES = (
     Case("a flipped byte of a log entry", flip("log/00000103.json"), "log/00000103.json", "bytes have changed"),
-    Case("one that a snapshot stands for", flip("log/00000050.json"), "log/00000050.json", "says what it said", mended=True),
+    Case("one that a snapshot stands for", flip("log/00000050.json"), "log/00000050.json", "has the same content", mended=True),
     Case("one that cannot be read", unreadable("log/00000050.json"), "log/00000050.json", "symbolic links", mended=True),
     Case("a missing entry behind a snapshot", delete("log/00000050.json"), "log", "are missing", mended=True, severity="warning"),
     Case("a missing entry", delete("log/00000102.json"), "log/00000102.json", "it is missing"),
     Case("the last entry lost", delete("log/00000105.json"), "index/00000001/generation.json", "the log ends with 104"),
-    Case("an entry copied to the next number", copy("log/00000105.json", "log/00000106.json"), "log/00000106.json", "it is entry 105"),
+    Case("an entry copied to the next number", copy("log/00000105.json", "log/00000106.json"), "log/00000106.json", "contains entry 105"),
     Case("a snapshot's byte", flip("log/*.snapshot"), "log/00000100.snapshot", "", mended=True),
     Case("half a snapshot", cut("log/*.snapshot"), "log/00000100.snapshot", "damaged", mended=True),
     *(
         Case(f"{table}: a flipped byte", flip(f"data/*/{table}.parquet"), "data/00000001-1/", "bytes have changed")
         for table in ("visits", "pages", "urls")
     ),
-    Case("hosts: half", cut("data/*/hosts.parquet"), "data/00000001-1/hosts", "the log says"),
+    Case("hosts: half", cut("data/*/hosts.parquet"), "data/00000001-1/hosts", "according to the log"),
     Case("links: deleted", delete("data/*/links.parquet"), "data/00000001-1/links", "missing"),
     Case("links: unreadable", unreadable("data/*/links.parquet"), "data/00000001-1/links", "cannot be read"),
     Case("the archive's byte", flip("data/*/archive.warc.gz"), "data/00000001-1/archive.warc.gz", "bytes have changed", deep=True),
-    Case("half the archive", cut("data/*/archive.warc.gz"), "data/00000001-1/archive.warc.gz", "the log says"),
+    Case("half the archive", cut("data/*/archive.warc.gz"), "data/00000001-1/archive.warc.gz", "according to the log"),
     Case("a half copied workspace", delete("data/00000001-2"), "data/00000001-2/", "missing"),
     Case("the index's file list", flip("index/*/files"), "index/00000001/", "", mended=True),
     *(
-        Case(f"the index: {kind}", flip(f"index/*/*.{kind}"), "index/00000001/", "bytes have changed", mended=True)
+        Case(f"the index: {kind}", flip(f"index/*/*.{kind}"), "index/00000001/", "it was changed", mended=True)
         for kind in ("idx", "store")
     ),
     Case("the index: texts", flip("index/*/*.texts"), "index/00000001/", "", mended=True, deep=True),
@@ -194,7 +194,7 @@ CASES = (
     Case("no index", delete("index"), "index", "no index", mended=True, severity="warning"),
     Case("a broken layout", write("index/layout.json", b"{"), "index/layout.json", "damaged", mended=True),
     Case("an index of another workspace", index_of_another, "index/00000001/generation.json", "another log", mended=True),
-    Case("an index that lacks pages", index_that_lacks_a_page, "index/00000001", "that it does not hold: 2", mended=True),
+    Case("an index that lacks pages", index_that_lacks_a_page, "index/00000001", "missing pages: 2", mended=True),
     Case("the graph's rows", flip("graph/*/pages.parquet"), "graph/00000001/pages", "bytes have changed", mended=True),
     Case("the graph's description", cut("graph/*/info.json"), "graph", "damaged", mended=True),
     Case("a wrong setting", write("lycosa.toml", b"[crawl]\nworkerz = 3\n"), "lycosa.toml", "unknown setting 'workerz'"),
@@ -204,7 +204,7 @@ CASES = (
     Case("a table of translations", write("translations/mine/table.sqlite"), "translations/mine", "cannot be read"),
     Case("a foreign file", write("notes.txt"), "notes.txt", "not part of a workspace", severity="warning"),
     Case("one among the data", write("data/00000001-1/pages.csv"), "data/00000001-1/pages.csv", "not part", severity="warning"),
-    Case("a folder that no claim made", write("data/00009999-1/urls.parquet"), "data/00009999-1", "no claim", severity="warning"),
+    Case("a folder that no claim made", write("data/00009999-1/urls.parquet"), "data/00009999-1", "belong to a claim", severity="warning"),
     Case("a file begun and left", write("run/tokens/.ab.aside", at=LONG_AGO), "run/tokens/.ab", "killed", mended=True, severity="note"),
     Case("one beside the log", write(".cd.aside", at=LONG_AGO), ".cd.aside", "killed", mended=True, severity="note"),
     Case("a folder begun and left", write("graph/.build-1/x", at=LONG_AGO), "graph/.build-1", "killed", mended=True, severity="note"),

@@ -122,7 +122,7 @@ def test_a_copy_says_the_same_and_is_sound(root: Path, tmp_path: Path, merged: b
     assert (state.counters["pages.three"], state.settings["three"]["max_pages"]) == (5, 5)
     with pytest.raises(UsageError, match="already"):
         copy_to(str(root), "two", str(copy))
-    with pytest.raises(UsageError, match="nothing of a collection"):
+    with pytest.raises(UsageError, match="has no collection"):
         copy_to(str(root), "nobody", str(tmp_path / "other"))
 
 

@@ -244,7 +244,7 @@ def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path) -> None:
             words = ["hunt", "?!", "--seed", f"{web}/"]
             refused = subprocess.run(lycosa(root, *words), capture_output=True, text=True, timeout=60, check=False)
             assert refused.returncode == 2, refused.stdout
-            assert "words to look for" in refused.stderr
+            assert "words to search for" in refused.stderr
             assert not list((root / "run" / "hunts").iterdir())
             running.until(lambda: running.worker)
             assert running.stop() == 0, running.errors

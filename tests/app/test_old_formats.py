@@ -51,7 +51,7 @@ def test_an_old_workspace_is_read_searched_and_carried_on(old: Path) -> None:
         "Compound eyes",
         "The home of moths",
     ]
-    with pytest.raises(WorkspaceError, match="`lycosa index` builds it anew"):
+    with pytest.raises(WorkspaceError, match="rebuild it with `lycosa index`"):
         search(old, "lamp")
     assert Indexer(str(old)).update().rebuilt
     assert search(old, "lamp") == ["eyes.html"]
@@ -185,7 +185,11 @@ def test_a_later_dictionary_is_left_out_and_named(workspace: Workspace, tmp_path
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [(with_fields(format=9), "format 9, this program knows 1"), (with_fields(more=1), "damaged"), (lambda content: b"[]", "damaged")],
+    [
+        (with_fields(format=9), "format 9, but this version needs format 1"),
+        (with_fields(more=1), "damaged"),
+        (lambda content: b"[]", "damaged"),
+    ],
 )
 def test_later_vectors_are_refused(workspace: Workspace, change: Callable[[bytes], bytes], told: str) -> None:
     encoder = load_encoder("tests.search.encoders:Letters")

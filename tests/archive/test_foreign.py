@@ -84,7 +84,7 @@ def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
     found, message = until_damage(path)
-    assert "damaged" in message or "no WARC record" in message
+    assert "damaged" in message or "expected a WARC record" in message
     assert len(found) < len(ANSWERS)
 
 
@@ -105,7 +105,7 @@ def test_no_bytes_raise_anything_else(tmp_path_factory: pytest.TempPathFactory, 
 def test_what_is_no_archive(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     path.write_bytes(b"<html>")
-    assert "is no WARC, WACZ or ARC file" in until_damage(path)[1]
+    assert "is not a WARC, WACZ or ARC file" in until_damage(path)[1]
     with pytest.raises(ArchiveError, match="cannot be opened"):
         list(read_captures(tmp_path / "none.warc", limit=LIMIT, others=Counter()))
 
@@ -137,7 +137,7 @@ def test_lengths_of_many_digits_and_padding(tmp_path: Path) -> None:
     path = tmp_path / "one.arc"
     path.write_bytes(b"".join(arc()) + b"http://h/ 192.0.2.7 20261121100000 text/html " + b"9" * 5000 + b"\n")
     captures, damage = until_damage(path)
-    assert (len(captures), "no ARC record" in damage) == (len(ANSWERS), True)
+    assert (len(captures), "expected an ARC record" in damage) == (len(ANSWERS), True)
     path.write_bytes(warc(gzipped=True) + bytes(100_000))  # a tape, padded
     assert len(read(path)[0]) == len(ANSWERS)
     path.write_bytes(warc(gzipped=True) + bytes(100_000) + warc(gzipped=True))

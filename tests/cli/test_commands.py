@@ -117,7 +117,7 @@ def test_a_terminal_that_knows_ascii_alone_gets_what_it_can_show(workspace: Path
 
 def test_a_path_that_no_library_can_open_is_refused(here: Lycosa, tmp_path: Path) -> None:
     said = here("-w", f"{tmp_path}/n\udcff", "status")
-    assert (said.code, "no UTF-8" in said.err) == (2, True)
+    assert (said.code, "not valid UTF-8" in said.err) == (2, True)
 
 
 def test_looking_at_one_step_writes_nothing(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_a_full_disk_and_a_read_only_one(tmp_path: Path, lycosa: Lycosa, workspa
 
         fill(disk / "ballast", 0)
         for command in (("rank",), ("crawl",), ("collection", "pause", "default")):
-            assert "No space left on device. Free some space" in refused(*command)
+            assert "No space left on device. Free disk space" in refused(*command)
         (disk / "ballast").unlink()
         with read_only(disk):
             assert "Read-only file system" in refused("exclude", "host:gone.example")

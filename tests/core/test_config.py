@@ -291,4 +291,4 @@ def test_a_monitor_says_what_is_wrong_with_it() -> None:
     )
     assert "did you mean 'every'" in problem("[[monitor]]\nurl = 'https://example.org/'\nevry = '5s'\n")
     assert "without a user name" in problem("[[monitor]]\nurl = 'https://me@example.org/'\n")
-    assert "one is enough" in problem("[[monitor]]\nurl = 'https://example.org/'\n[[monitor]]\nurl = 'https://example.org/'\n")
+    assert "remove one" in problem("[[monitor]]\nurl = 'https://example.org/'\n[[monitor]]\nurl = 'https://example.org/'\n")

@@ -18,20 +18,24 @@ def _caused(error: Exception, cause: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("error", "begins", "full"),
     [
-        (OSError(errno.ENOSPC, "x", "/w/log/1"), "/w/log/1: No space left on device. Free some space", True),
-        (OSError(errno.EDQUOT, "x", b"/w/a"), "/w/a: Disk quota exceeded. Free some space or have the quota raised", True),
+        (OSError(errno.ENOSPC, "x", "/w/log/1"), "/w/log/1: No space left on device. Free disk space", True),
+        (OSError(errno.EDQUOT, "x", b"/w/a"), "/w/a: Disk quota exceeded. Free disk space or raise the quota", True),
         (ValueError("IO error (os error 28)"), "No space left on device. Free", True),
-        (ValueError('IoError(Os { code: 30, kind: ReadOnlyFilesystem, message: "…" })'), "Read-only file system. It was mounted so", False),
-        (_caused(RuntimeError("the worker died"), OSError(errno.EIO, "x", "/w/a")), "/w/a: Input/output error. The disk fails", False),
+        (
+            ValueError('IoError(Os { code: 30, kind: ReadOnlyFilesystem, message: "…" })'),
+            "Read-only file system. It is mounted read-only",
+            False,
+        ),
+        (_caused(RuntimeError("the worker died"), OSError(errno.EIO, "x", "/w/a")), "/w/a: Input/output error. The disk is failing", False),
         (sqlite3.OperationalError("database or disk is full"), "No space left on device.", True),
-        (PermissionError(errno.EACCES, "x", "/w/a"), "/w/a: Permission denied. Run it as the account that owns the files", False),
-        (OSError(errno.EMFILE, "x"), "Too many open files. Have more open files allowed", False),
-        (MemoryError(), "Cannot allocate memory. Free some memory", False),
+        (PermissionError(errno.EACCES, "x", "/w/a"), "/w/a: Permission denied. Run it as the owner of the files", False),
+        (OSError(errno.EMFILE, "x"), "Too many open files. Allow more open files", False),
+        (MemoryError(), "Cannot allocate memory. Free memory", False),
     ],
 )
 def test_a_refusal_is_told_with_what_to_do(error: Exception, begins: str, full: bool) -> None:
     assert refusal(error).startswith(begins)
-    assert refusal(error).endswith("; nothing that was committed is lost")
+    assert refusal(error).endswith("; committed data is not lost")
     assert is_disk_full(error) is full
 
 

@@ -206,7 +206,7 @@ def test_it_gives_up_with_what_is_confirmed_remembered(workspace: Workspace, clu
     put(workspace, workspace.claim("w"), range(60))
     cluster.faults.extend(["", "", *[WHOLE_429] * 50])
     said: list[str] = []
-    with pytest.raises(WorkError, match=r"gave up after 8 attempts.*429.*run the same command again"):
+    with pytest.raises(WorkError, match=r"stopped after 8 attempts.*429.*run the same command again"):
         send(workspace, cluster, batch_bytes=6_000, remember_s=0.0, say=said.append)
     assert len(said) == 7
     cluster.faults.clear()
@@ -448,7 +448,7 @@ def test_another_log_is_not_taken_for_the_exported_one(workspace: Workspace, clu
     other.storage.make_folder(EXPORTS)
     for path in Path(workspace.path(EXPORTS)).iterdir():
         other.storage.replace(f"{EXPORTS}/{path.name}", path.read_bytes())
-    with pytest.raises(WorkspaceError, match="another log"):
+    with pytest.raises(WorkspaceError, match="a different log"):
         send(other, cluster)
     assert send(other, cluster, again=True).documents == 5
 

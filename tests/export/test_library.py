@@ -353,7 +353,7 @@ def test_two_exports_do_not_write_into_one_another(tmp_path: Path) -> None:
     assert holder.stdout is not None
     try:
         holder.stdout.readline()
-        with pytest.raises(WorkError, match="another export writes"):
+        with pytest.raises(WorkError, match="another export is writing"):
             export(workspace, target)
     finally:
         os.kill(holder.pid, signal.SIGKILL)

@@ -181,7 +181,7 @@ def test_a_second_export_writes_the_same(site: tuple[str, Workspace], mirror: Mi
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     assert content(again.folder) == content(mirror.folder)
-    with pytest.raises(UsageError, match=r"nothing of nobody\.example"):
+    with pytest.raises(UsageError, match=r"no capture of nobody\.example"):
         export_mirror(site[1], "nobody.example", tmp_path)
 
 

@@ -213,7 +213,7 @@ def test_damaged_sources_are_not_handed_on(workspace: Workspace, tmp_path: Path)
     data = bytearray(warc.read_bytes())
     data[5_000] ^= 0xFF
     warc.write_bytes(data)
-    with pytest.raises(ArchiveError, match=r"no whole WARC record at offset \d+"):
+    with pytest.raises(ArchiveError, match=r"no complete WARC record at offset \d+"):
         export_warc(workspace, tmp_path / "out")
     assert not contents(tmp_path / "out")
 

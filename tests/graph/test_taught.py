@@ -193,7 +193,7 @@ def test_a_table_of_another_format_is_not_taken_over(taught: Corpus, monkeypatch
         later.setattr(kept, "FORMAT", 9)
         later.setattr(taught_module, "TableInfo", partial(TableInfo, format=9))
         make_generation(taught.workspace)
-    with pytest.raises(WorkspaceError, match="format 9, this program knows 1"):
+    with pytest.raises(WorkspaceError, match="format 9, but this version needs format 1"):
         TranslationTable(_newest_table(taught, "de"))
     opened = open_tables(taught.workspace.storage)
     assert (opened.tables, len(opened.problems)) == ([], 2)

@@ -48,7 +48,7 @@ def files(corpus: Corpus) -> list[str]:
 def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
     report = update(corpus)
     assert (report.documents, report.generation) == (0, 1)
-    assert Searcher(corpus.root).search(SearchRequest("anything")).notes == ["nothing is indexed yet"]
+    assert Searcher(corpus.root).search(SearchRequest("anything")).notes == ["no page is indexed yet"]
 
 
 @pytest.mark.parametrize(("heap", "threads"), [("15MiB", 16), ("8191TiB", 1)])

@@ -177,7 +177,7 @@ def test_tables_come_and_go_while_a_searcher_is_open(root: str, tmp_path: Path) 
         add_dictionary(root, path, "en", "de")
     remove_table(root, "more")
     assert "de.test/fluss" not in urls(ask(searcher, "stream", "de"))
-    with pytest.raises(UsageError, match="no table"):
+    with pytest.raises(UsageError, match="no added or learned table"):
         remove_table(root, "more")
 
 

@@ -62,10 +62,10 @@ def test_encoders_that_are_none_are_told(corpus: Corpus) -> None:
 
 def test_vectors_of_another_encoder_are_refused(corpus: Corpus) -> None:
     storage = corpus.workspace.storage
-    with pytest.raises(WorkspaceError, match="no page was encoded"):
+    with pytest.raises(WorkspaceError, match="no page has been encoded"):
         FlatIndex(storage, load_encoder(LETTERS))
     encode_pages(corpus.root, load_encoder(LETTERS))
     encode_pages(corpus.root, load_encoder(LETTERS))
     assert storage.names("vectors") == ["00000002"]
-    with pytest.raises(WorkspaceError, match="not by careless"):
+    with pytest.raises(WorkspaceError, match="not with careless"):
         FlatIndex(storage, load_encoder("tests.search.encoders:Careless"))

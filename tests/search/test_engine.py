@@ -122,10 +122,10 @@ def test_a_common_word_is_common_in_every_language(tmp_path: Path) -> None:
 
 def test_few_pages_with_all_words_bring_others_behind_them(searcher: Searcher) -> None:
     results = searcher.search(SearchRequest("callbacks event garden"))
-    assert results.notes == ["no page holds all the words; these hold some of them"]
+    assert results.notes == ["no page contains all the words; these contain some of them"]
     assert {"docs.alpha.test/asyncio/event-loop.html", "blog.alpha.test/garden"} <= set(urls(results))
     results = searcher.search(SearchRequest("spring event"))
-    assert results.notes == ["1 page holds all the words; the others hold some of them"]
+    assert results.notes == ["1 page contains all the words; the others contain some of them"]
     assert urls(results)[0] == "blog.alpha.test/garden"
     assert results.total == len(results.hits) > 1
     assert len(set(urls(results))) == len(results.hits)
@@ -208,7 +208,7 @@ def test_a_workspace_without_an_index(tmp_path: Path) -> None:
     Workspace.create(str(tmp_path / "w"))
     searcher = Searcher(str(tmp_path / "w"))
     results = searcher.search(SearchRequest("anything"))
-    assert (results.total, results.hits, results.generation, results.notes) == (0, [], 0, ["nothing is indexed yet"])
+    assert (results.total, results.hits, results.generation, results.notes) == (0, [], 0, ["no page is indexed yet"])
     assert not searcher.reload()
 
 
@@ -291,7 +291,7 @@ def test_the_query_language(linked: Searcher, query: str, expected: set[str]) ->
 def test_groups_within_groups(linked: Searcher) -> None:
     results = linked.search(SearchRequest("spiders (silk OR (wolf hunt))", 20))
     assert set(urls(results)[:2]) == {"one.test/docs/guide.html", "three.test/"}
-    assert results.notes == ["2 pages hold all the words; the others hold some of them"]
+    assert results.notes == ["2 pages contain all the words; the others contain some of them"]
 
 
 def test_beginnings_are_marked(linked: Searcher) -> None:

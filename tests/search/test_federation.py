@@ -251,7 +251,7 @@ def test_a_shard_without_replicas_is_missing_and_said_so(indexes: TwoIndexes) ->
         os.kill(process_of(service.keeper.replicas()[1][0]), signal.SIGKILL)
         results = service.search("web")
         assert results.missing_shards == (1,)
-        assert results.notes[-1] == "1 of 3 shards did not answer: their pages are missing here"
+        assert results.notes[-1] == "1 of 3 shards did not respond: their pages are missing in these results"
         assert 0 < results.total < whole.total
         assert results.hits
         for shard in (0, 2):
@@ -269,7 +269,7 @@ def test_replicas_follow_the_index_and_its_layout(tmp_path: Path, monkeypatch: p
     service = Service(corpus.root, 1, copy=True)
     try:
         nothing = service.search("words")
-        assert (nothing.notes, nothing.generation, nothing.missing_shards) == (["nothing is indexed yet"], 0, ())
+        assert (nothing.notes, nothing.generation, nothing.missing_shards) == (["no page is indexed yet"], 0, ())
         corpus.commit([(f"http://h{number}.test/", page("Some words.")) for number in range(12)])
         with Indexer(corpus.root, settings(2)) as indexer:
             indexer.update()

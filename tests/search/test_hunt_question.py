@@ -114,5 +114,5 @@ def test_likeness_of_short_texts() -> None:
 
 @pytest.mark.parametrize("text", ["", "   ", "site:a.example", "-only -without", "?!"])
 def test_a_question_needs_words(text: str) -> None:
-    with pytest.raises(UsageError, match="words to look for"):
+    with pytest.raises(UsageError, match="words to search for"):
         Question(text)

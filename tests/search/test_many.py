@@ -168,5 +168,5 @@ def test_nothing_and_half_of_nothing(tmp_path: Path, made: Halves) -> None:
     assert both.search(SearchRequest("")).notes == ["the query is empty"]
     both.close()
     alone = Many([LocalSide("empty", Searcher(str(tmp_path / "empty")))])
-    assert alone.search(SearchRequest("web")).notes == ["nothing is indexed yet"]
+    assert alone.search(SearchRequest("web")).notes == ["no page is indexed yet"]
     alone.close()

@@ -102,14 +102,14 @@ def test_what_makes_no_sense_is_searched_for_and_said(text: str) -> None:
     assert parsed.restrictions == ()
     (note,) = parsed.notes
     name = text.partition(":")[0]
-    assert note.startswith(f"{name}: wants ")
+    assert note.startswith(f"{name}: needs ")
     assert BY_NAME[name].wants in note
 
 
 def test_what_cannot_be_negated_is_said() -> None:
     parsed = parse_query("-before:2020 x")
     assert (parsed.wanted, parsed.restrictions) == (words("x"), ())
-    assert parsed.notes == ("before: cannot be turned round by a minus; it was left out",)
+    assert parsed.notes == ("before: cannot be negated with a minus; it was ignored",)
 
 
 @pytest.mark.parametrize("example", examples())
@@ -129,10 +129,10 @@ def test_every_name_of_an_operator_reads_alike(operator: Operator) -> None:
 def test_long_queries_are_cut_and_say_so() -> None:
     parsed = parse_query(" ".join(f"w{number}" for number in range(100)))
     assert len(parsed.wanted) == MOST_WORDS
-    assert parsed.notes == (f"only the first {MOST_WORDS} words were looked at",)
+    assert parsed.notes == (f"only the first {MOST_WORDS} words of the query were used",)
     parsed = parse_query("x" * 10_000)
     assert [len(clause.text) for clause in clauses(parsed.wanted)] == [LONGEST_QUERY]
-    assert parsed.notes == (f"only the first {LONGEST_QUERY} characters were looked at",)
+    assert parsed.notes == (f"only the first {LONGEST_QUERY} characters of the query were used",)
 
 
 _PIECES = st.sampled_from(

@@ -144,7 +144,7 @@ def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
     assert token not in said
     cookie = said.partition(";")[0]
     page = client.get("/login", headers={"cookie": cookie})
-    assert "You are in as ada" in page.text
+    assert "Signed in as ada" in page.text
     found = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
     assert found
     without = client.send("POST", "/logout", "", {"content-type": form, "cookie": cookie})

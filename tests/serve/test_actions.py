@@ -122,7 +122,7 @@ def narrowed_and_widened(reader: Person) -> None:
     shown = reader.texts(TITLES)
     reader.go(reader.place)
     assert reader.texts(TITLES) == shown, "an address shows the same again"
-    reader.follow("Search all sites again")
+    reader.follow("Search all sites")
     assert reader.texts(".summary")[0].startswith(everything)
     title = reader.texts(TITLES)[0]
     reader.follow("similar pages", ".results > li:first-child")
@@ -135,13 +135,13 @@ def other_languages(reader: Person) -> None:
     """Asked in other languages too, with words that can be mended."""
     reader.go("/?q=museum")
     assert "ru" not in reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")
-    reader.follow("also in other languages")
-    reader.press_here("Asked in 8 more languages: what for, and how to mend it", kind="summary")
+    reader.follow("also search in other languages")
+    reader.press_here("Also searched in 8 other languages: edit the translated words", kind="summary")
     reader.fill("museum", "музей", "fieldset:has(legend[lang=ru])")
-    reader.press("Ask again")
+    reader.press("Search again")
     assert asked(reader)["translate"] == ["ru:museum=музей"]
     assert "ru" in reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")
-    reader.follow("only as it was asked")
+    reader.follow("search only in the original language")
     assert "ru" not in reader.value(f"[...document.querySelectorAll('{TITLES}')].map(each => each.lang)")
 
 
@@ -152,7 +152,7 @@ def in_order_and_further(reader: Person) -> None:
     reader.follow("newest first")
     days = reader.value("[...document.querySelectorAll('.facts time')].map(each => each.dateTime)")
     assert days == sorted(days, reverse=True)
-    reader.follow("best first")
+    reader.follow("most relevant first")
     assert reader.texts(TITLES) == first
     reader.follow("Next", ".pages")
     assert reader.texts(".pages [aria-current=page]") == ["2"]
@@ -195,7 +195,7 @@ def sites_of_ones_own(reader: Person) -> None:
     before = reader.value(hosts)
     other = next(host for host in before if host != before[0])
     for host, words in ((other, "prefer this site"), (before[0], "block this site")):
-        reader.press_here(f"what to do with {host}", f'li[data-host="{host}"]', "summary")
+        reader.press_here(f"options for {host}", f'li[data-host="{host}"]', "summary")
         reader.press_here(words, f'li[data-host="{host}"] details[open]')
     assert reader.value(hosts)[0] == other
     assert before[0] not in reader.value(hosts)
@@ -205,8 +205,8 @@ def sites_of_ones_own(reader: Person) -> None:
     assert before[0] in reader.value(hosts)
     reader.go("/advanced")
     assert len(reader.texts("#sites li")) == 2
-    reader.press_here("forget", "#sites li:first-child")
-    reader.press_here("forget", "#sites li")
+    reader.press_here("remove", "#sites li:first-child")
+    reader.press_here("remove", "#sites li")
     assert reader.texts("#sites, #sites h2") == []
     reader.go("/?q=spider")
     assert reader.value(hosts) == before
@@ -221,7 +221,7 @@ def advanced(reader: Person) -> None:
     if reader.way.scripts:
         reader.browser.until("document.querySelector('#built').innerText.includes('lang:en')")
     else:
-        reader.press("Show the query")
+        reader.press("Show query")
     assert reader.texts("#built") == ["spider intitle:mothers lang:en"]
     reader.press("Search", ".advanced")
     assert reader.value("document.querySelector('input[name=q]').value") == "spider intitle:mothers lang:en"
@@ -233,12 +233,12 @@ def test_copies_and_versions(chromium: Browser, address: str, home: str, way: Wa
         reader.go("/?q=hunt+on+foot+site%3A127.0.2.1")
         assert reader.texts(TITLES)[0] == HOME
         reader.follow("cached copy", ".results > li:first-child")
-        reader.sees(home, "Copy from")
+        reader.sees(home, "Captured")
         assert reader.value("document.querySelector('iframe').sandbox.contains('allow-scripts')") is False
         copy = reader.value("document.querySelector('iframe').getAttribute('src')")
         reader.follow("text only")
-        reader.sees("Wolf spiders do not wait", "Copy from")
-        reader.follow("as it was")
+        reader.sees("Wolf spiders do not wait", "Captured")
+        reader.follow("as captured")
         reader.follow("2 versions")
         assert len(reader.texts("tbody tr")) == 2
         reader.press("Compare")
@@ -258,10 +258,10 @@ def test_copies_and_versions(chromium: Browser, address: str, home: str, way: Wa
         reader.clear()
         reader.browser.follow(f"{kept}[1]")
         reader.look()
-        reader.sees("Copy from")
+        reader.sees("Captured")
         reader.go("/?q=venomous+paragraph")
         reader.follow("cached copy", ".results > li:first-child")
-        assert reader.value("document.title").startswith("Copy of")
+        assert reader.value("document.title").startswith("Cached copy of")
 
 
 def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: Way) -> None:
@@ -271,7 +271,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.follow("Library", ".around")
         reader.follow("default", "tbody")
         assert asked(reader)["name"] == ["default"]
-        reader.sees("Raw pages in the archive", "URLs that wait", "Links in its pages", "Pages in the XML library")
+        reader.sees("Captures in the archive", "Queued URLs", "Links found", "Pages in the XML library")
         reader.follow("Library", ".around")
         reader.follow("Deutsch")
         days = [each for each in reader.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each)]
@@ -308,7 +308,7 @@ def test_the_library_and_sites(chromium: Browser, address: str, home: str, way: 
         reader.press("Show")
         assert asked(reader)["days"] == ["30"]
         reader.follow("all versions", f'tr:has(a[href$="={quote(home, safe="")}"])')
-        reader.sees("2 versions are archived")
+        reader.sees("2 archived versions")
         reader.browser.open(f"{reader.address}/site/map.svg?name={host}")
         assert reader.value("document.querySelectorAll('rect').length") > 10
         reader.clear()

@@ -122,7 +122,7 @@ def test_coming_in_and_changing_things(chromium: Browser, world: World, way: Way
         someone.follow("Sign in with a token to start a hunt.")
         someone.fill("Token", "not a token")
         someone.press("Sign in", refused=401)
-        someone.sees("This token is not known")
+        someone.sees("This token is unknown")
         someone.fill("Token", world.token)
         someone.press("Sign in")
         assert someone.place == "/hunt", "one comes to where one wanted to go"
@@ -214,7 +214,7 @@ def files(someone: Person, folder: Path) -> None:
     someone.follow("English")
     someone.follow(next(each for each in someone.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each)))
     someone.choose("Kind", "jsonl")
-    someone.press("Make the files")
+    someone.press("Create files")
     name = next(each for each in someone.texts("a[download]") if ".jsonl" in each)
     assert someone.take(name, folder).stat().st_size > 0
 
@@ -249,7 +249,7 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         assert someone.texts(TITLES) == found, "it is kept"
         chromium.follow("document.querySelector('.results a.kept')")
         someone.look()
-        someone.sees("Copy from", "silk.html")
+        someone.sees("Captured", "silk.html")
     assert where.rpartition("/")[2] in {name.removesuffix(".json") for name in world.storage.names("run/hunted")}
 
 
@@ -294,7 +294,7 @@ def add_and_find(someone: Person, world: World, way: Way) -> None:
     (match,) = [each for each in someone.texts("tbody tr") if code(way) in each]
     assert "sleeps through the winter" in match
     someone.follow("cached copy", f'tr:has(a[href*="{way}.html"])')
-    someone.sees("Copy from")
+    someone.sees("Captured")
     until(lambda: found(world, way))
     someone.go(f"/?q={code(way)}")
     assert someone.texts(TITLES) == [f"The dormouse of {way}"]

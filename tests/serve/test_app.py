@@ -197,7 +197,7 @@ def test_nothing_indexed_yet(empty_workspace: str) -> None:
     assert client.get("/", headers=HTML).status_code == 200
     page = client.get("/", params={"q": "spider"}, headers=HTML)
     assert page.status_code == 200
-    assert "Nothing is indexed yet" in Document(page.text).text("h2")
+    assert "No page is indexed yet" in Document(page.text).text("h2")
     answer = client.get("/api/v1/search", params={"q": "spider"}).json()
     assert (answer["total"], answer["generation"], answer["hits"]) == (0, 0, [])
 

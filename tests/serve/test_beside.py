@@ -104,7 +104,7 @@ def test_several_processes_serve_as_one(tmp_path: Path) -> None:
             came = httpx.post(f"{found[0]}/login", data={"token": token}, timeout=60)
             cookie = came.headers["set-cookie"].partition(";")[0]
             answers = [httpx.get(f"{found[0]}/login", headers={"cookie": cookie}, timeout=60).text for _ in range(24)]
-            assert all("You are in as ada" in answer for answer in answers), "a session is good at every process"
+            assert all("Signed in as ada" in answer for answer in answers), "a session is good at every process"
             taken = [*command[:-4], "--port", found[0].rpartition(":")[2], "--processes", "2"]
             again = subprocess.run(taken, capture_output=True, text=True, timeout=LIMIT_S, check=False)
             assert again.returncode == 1

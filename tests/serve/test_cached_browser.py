@@ -94,7 +94,7 @@ def test_a_hostile_page_runs_nothing_and_asks_nobody(page: Browser, address: str
     listener.asked.clear()
     listener.connections = 0
     page.open(f"{address}cached?url={quote(VENOM, safe='')}")
-    assert page.evaluate("document.title").startswith("Copy of")
+    assert page.evaluate("document.title").startswith("Cached copy of")
     assert page.evaluate(f"{FRAMES}.contentDocument") is None  # an origin of its own
     assert any("/cached/raw?" in url for url in page.asked)
     page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")  # without our frame

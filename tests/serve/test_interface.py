@@ -88,22 +88,22 @@ def test_a_page_in_each_language(client: Client, code: str) -> None:
     answer = client.get("/", {"q": "spider"}, {"accept-language": code})
     assert f'<html lang="{code}" dir="{"rtl" if code == "ar" else "ltr"}">' in answer.text
     assert answer.headers["content-language"] == code
-    assert ("Search the pages" in answer.text) == (code == "en")
+    assert ("Search crawled pages" in answer.text) == (code == "en")
 
 
 def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english(client: Client) -> None:
     query = "spider xyzzyplugh site:!! <b>"
     russian, english = (client.get("/", {"q": query}, {"accept-language": code}).text for code in ("ru", "en"))
     assert "ни одна страница не содержит всех слов" in russian
-    assert "здесь нужно: хост, можно с путём" in russian
+    assert "требует хост и, при желании, путь" in russian
     assert "<bdi>!!</bdi>" in russian
-    assert "no page holds all the words" in english
+    assert "no page contains all the words" in english
     found = client.get("/api/v1/search", {"q": query}, {"accept-language": "ru"}).json()
     assert [remark["text"] for remark in found["remarks"]] == found["notes"]
     assert [remark["code"] for remark in found["remarks"]] == ["operator_value", "some_words"]
     assert found["remarks"][0]["values"] == {
         "operator": "site",
-        "wants": "a host, and a path if you like, as in site:example.org/docs",
+        "wants": "a host and optionally a path, as in site:example.org/docs",
         "value": "!!",
     }
 

@@ -156,7 +156,7 @@ def test_what_is_not_there(client: Client) -> None:
 
 def test_an_empty_workspace(empty_workspace: str) -> None:
     client = Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace)))
-    assert "There is no page yet" in client.get("/library").text
+    assert "There are no pages yet" in client.get("/library").text
 
 
 def test_files_are_made_by_those_with_a_token_and_taken_by_all(client: Client, copy: str) -> None:

@@ -101,7 +101,7 @@ def test_sites_are_blocked_and_preferred_in_this_browser(chromium: Browser, addr
     assert chromium.evaluate(HOSTS)[0] == last
     press(hosts[0], "block this site")
     assert hosts[0] not in chromium.evaluate(HOSTS)
-    assert chromium.evaluate("document.querySelector('.left-out').innerText").startswith("Results of blocked sites are left out:")
+    assert chromium.evaluate("document.querySelector('.left-out').innerText").startswith("Results from blocked sites are hidden:")
     chromium.open(f"{address}?q=lang%3Aen+OR+lang%3Ade")
     assert hosts[0] not in chromium.evaluate(HOSTS), "it is kept"
     chromium.evaluate("document.querySelector('.left-out button').click()")

@@ -60,7 +60,7 @@ def test_similar_pages_and_other_spellings(client: Client) -> None:
     similar = client.get("/api/v1/similar", {"url": wolf}).json()
     assert similar["total"]
     assert wolf not in [hit["url"] for hit in similar["hits"]]
-    assert "not in the index" in client.get("/api/v1/similar", {"url": "http://nowhere.test/"}).json()["notes"][0]
+    assert "not indexed" in client.get("/api/v1/similar", {"url": "http://nowhere.test/"}).json()["notes"][0]
     assert client.get("/api/v1/search", {"q": "spidre"}).json()["did_you_mean"]["query"] == "spider"
     assert client.get("/api/v1/search", {"q": "spidre", "spelling": "false"}).json()["did_you_mean"] is None
     html = client.get("/", {"q": "spidre"}).text

@@ -63,7 +63,7 @@ def test_a_living_process_keeps_its_tables(tmp_path: Path, monkeypatch: pytest.M
 def test_a_copy_that_is_not_the_file_is_refused_and_not_kept(tmp_path: Path) -> None:
     cache = FileCache(tmp_path)
     for content, size, digest in ((b"short", 9, ""), (b"other", 5, "0" * 32)):
-        with pytest.raises(WorkspaceError, match="not what the log says"):
+        with pytest.raises(WorkspaceError, match="differs from its log entry"):
             cache.fetch("x.parquet", holding(content), size, digest)
     assert [name for _, _, names in os.walk(tmp_path) for name in names] == []
     (tmp_path / "same").write_bytes(b"other")

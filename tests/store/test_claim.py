@@ -74,7 +74,7 @@ def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: W
     commit_urls(workspace, stale, ["http://a.example.org/"])
     folder, buffers = stale.next_folder(), rows_only(workspace, ["http://b.example.org/"])
     newer = workspace.claim("w2")
-    with pytest.raises(ClaimLost, match="claim 1 was outranked by claim 3 of worker 'w2'"):
+    with pytest.raises(ClaimLost, match="claim 1 was replaced by claim 3 of worker 'w2'"):
         stale.commit(folder, buffers.mapping())
     with pytest.raises(ClaimLost):
         stale.check()

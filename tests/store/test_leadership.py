@@ -162,7 +162,7 @@ def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(w
     toucher = threading.Thread(target=touch)
     toucher.start()
     try:
-        with pytest.raises(OwnedError, match="a cluster works in"):
+        with pytest.raises(OwnedError, match="a cluster crawl is running in"):
             workspace.own("crawl")
         with workspace.own("run", beside_leader=True):
             pass

@@ -77,7 +77,7 @@ def test_a_folder_with_only_a_configuration_may_become_a_workspace(tmp_path: Pat
 @pytest.mark.parametrize("act", [Workspace.create, Workspace.open_or_create])
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, act: object) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(WorkspaceError, match=r"not empty and not a workspace \(it holds 'thesis.tex'\)"):
+    with pytest.raises(WorkspaceError, match=r"not empty and not a workspace \(it contains 'thesis.tex'\)"):
         act(str(tmp_path))  # type: ignore[operator]
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
@@ -85,12 +85,12 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, act: o
 def test_a_log_without_its_workspace_file_is_not_overwritten(workspace: Workspace) -> None:
     workspace.claim("w")
     os.unlink(workspace.path(FILE))
-    with pytest.raises(WorkspaceError, match=r"damaged workspace; restore workspace\.json"):
+    with pytest.raises(WorkspaceError, match=r"the workspace is damaged; restore workspace\.json"):
         Workspace.open_or_create(workspace.root)
 
 
 def test_creating_twice_is_refused_and_opening_what_is_not_there_too(tmp_path: Path, workspace: Workspace) -> None:
-    with pytest.raises(WorkspaceError, match="is a workspace already"):
+    with pytest.raises(WorkspaceError, match="is already a workspace"):
         Workspace.create(workspace.root)
     with pytest.raises(WorkspaceError, match=r"is not a workspace.*lycosa crawl"):
         Workspace.open(str(tmp_path / "nowhere"))
@@ -103,7 +103,7 @@ def test_creating_twice_is_refused_and_opening_what_is_not_there_too(tmp_path: P
 @pytest.mark.parametrize("location", ["gs://bucket", "memory://x", "https://example.org/w", "hdfs://host/crawl"])
 def test_storage_without_its_own_create_if_absent_is_refused(location: str) -> None:
     for act in (Workspace.open, Workspace.create, Workspace.open_or_create):
-        with pytest.raises(UsageError, match=r"cannot lie on .* it can lie in a folder"):
+        with pytest.raises(UsageError, match=r"cannot be used for a workspace: use a folder"):
             act(location)
 
 
@@ -116,10 +116,10 @@ def test_file_urls_and_home_are_understood(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "says format 2, this program knows 1: upgrade"),
-        ({"format": 0}, "says format 0"),
-        ({"format": "one"}, "says format 'one'"),
-        ({"hash": "md5"}, "says hash 'md5'"),
+        ({"format": 2}, "has format 2, but this version needs format 1: upgrade"),
+        ({"format": 0}, "has format 0"),
+        ({"format": "one"}, "has format 'one'"),
+        ({"hash": "md5"}, "has the hash function 'md5'"),
         ({"partitions": 0}, "damaged"),
         ({"partitions": "64"}, "damaged"),
         ({"suffix_list": None}, "damaged"),
@@ -164,7 +164,7 @@ def test_one_of_many_creators_wins_and_all_use_the_same(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_refused_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match=r"/proc/nowhere/w cannot be made a workspace: .*; name another folder"):
+    with pytest.raises(WorkspaceError, match=r"/proc/nowhere/w cannot be initialized as a workspace: .*; specify another folder"):
         Workspace.open_or_create("/proc/nowhere/w")
 
     def fail(_: int) -> None:
@@ -177,5 +177,5 @@ def test_a_place_that_cannot_be_written_is_refused_in_words(monkeypatch: pytest.
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "data/../../x"])
 def test_paths_do_not_lead_out(workspace: Workspace, path: str) -> None:
-    with pytest.raises(WorkspaceError, match="leads out of the workspace"):
+    with pytest.raises(WorkspaceError, match="is outside the workspace"):
         workspace.path(path)

@@ -39,7 +39,7 @@ def folder_captures(folder: Path, base: str, *, limit: int, others: Counter[str]
 def _hosts(folder: Path) -> list[tuple[Path, str]]:
     found = [(each, f"http://{each.name}/") for each in sorted(folder.iterdir()) if each.is_dir() and _HOST.fullmatch(each.name)]
     if not found:
-        raise UsageError(f"{folder} holds no archive, and no folder named after a host: say with --base URL where its pages belong")
+        raise UsageError(f"{folder} contains no archive and no folder named like a host: specify the base URL of its files with --base URL")
     return found
 
 

@@ -151,7 +151,7 @@ def _wacz(path: Path, limit: int, others: Counter[str]) -> Iterator[Capture]:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if _WARC_FILE.search(name)]
             if not names:
-                raise ArchiveError(f"{path} is a ZIP file without a WARC in it: a WACZ has them under archive/")
+                raise ArchiveError(f"{path} is a ZIP file but not a WACZ: it has no WARC file under archive/")
             for name in sorted(names):
                 with archive.open(name) as member, inflated(io.BufferedReader(member, 1 << 18), f"{path}!{name}") as source:  # type: ignore[arg-type]
                     yield from _captures(source, limit, others)
@@ -167,7 +167,7 @@ def _captures(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Ca
         from_arc = read_arc(source, limit, others)
         yield from from_arc
     elif start or source.position:
-        raise ArchiveError(f"{source.name} is no WARC, WACZ or ARC file: it begins with {start[:16]!r}")
+        raise ArchiveError(f"{source.name} is not a WARC, WACZ or ARC file: it begins with {start[:16]!r}")
 
 
 @dataclass(slots=True)
@@ -191,11 +191,11 @@ def _records(source: Inflated, limit: int) -> Iterator[_Record]:
         if not line.strip():
             continue
         if not line.startswith(b"WARC/"):
-            raise ArchiveError(f"{source.name}: no WARC record at {source.position} bytes of plain data, but {line[:32]!r}")
+            raise ArchiveError(f"{source.name}: expected a WARC record at uncompressed offset {source.position}, found {line[:32]!r}")
         headers = _fields(source)
         length = headers.get("content-length", "")
         if not _LENGTH.fullmatch(length):
-            raise ArchiveError(f"{source.name}: a record without Content-Length at {source.position} bytes of plain data")
+            raise ArchiveError(f"{source.name}: the record at uncompressed offset {source.position} has no Content-Length")
         kept = min(int(length), limit if headers.get("warc-type") in ("response", "resource", "revisit") else _METADATA_LIMIT)
         block = source.exactly(kept)
         source.skip(int(length) - kept)
@@ -215,7 +215,7 @@ def _fields(source: Inflated) -> dict[str, str]:
         name, _, value = line.partition(":")
         name = name.strip().lower()
         headers.setdefault(name, value.strip())
-    raise ArchiveError(f"{source.name}: a record of more than {_MOST_FIELDS} fields at {source.position} bytes of plain data")
+    raise ArchiveError(f"{source.name}: the record at uncompressed offset {source.position} has more than {_MOST_FIELDS} header fields")
 
 
 def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Capture]:
@@ -313,7 +313,7 @@ def read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Cap
         # From the right: URLs in old files hold spaces. Version 2 has ten fields, version 1 five; both end in the length.
         fields = line.decode("utf-8", "replace").split()
         if len(fields) < 5 or not _LENGTH.fullmatch(fields[-1]):
-            raise ArchiveError(f"{source.name}: no ARC record at {source.position} bytes of plain data, but {line[:40]!r}")
+            raise ArchiveError(f"{source.name}: expected an ARC record at uncompressed offset {source.position}, found {line[:40]!r}")
         tail = 10 if len(fields) >= 10 and re.fullmatch(r"\d{14}", fields[-8]) else 5
         url, ip, date, content_type = " ".join(fields[: len(fields) - tail + 1]), *fields[len(fields) - tail + 1 : len(fields) - tail + 4]
         length = int(fields[-1])

@@ -47,7 +47,7 @@ class Inflated:
         """Up to and including the next line end; b"" at the end of the file."""
         data = self._call(lambda: self._source.readline(limit + 1))
         if len(data) > limit:
-            raise ArchiveError(f"{self.name}: a line of more than {limit} bytes at offset {self.position} of the plain data")
+            raise ArchiveError(f"{self.name}: the line at uncompressed offset {self.position} is longer than {limit} bytes")
         self.position += len(data)
         return data
 
@@ -56,7 +56,7 @@ class Inflated:
         data = self._call(lambda: self._source.read(count))
         self.position += len(data)
         if len(data) < count:
-            raise ArchiveError(f"{self.name} ends inside a record, at {self.position} bytes of plain data")
+            raise ArchiveError(f"{self.name} ends inside a record, at uncompressed offset {self.position}")
         return data
 
     def skip(self, count: int) -> None:
@@ -73,7 +73,7 @@ class Inflated:
             return read()
         except _BROKEN as error:
             what = getattr(error, "strerror", None) or str(error) or "it ends too early"
-            raise ArchiveError(f"{self.name} is damaged behind {self.position} bytes of plain data: {what}") from None
+            raise ArchiveError(f"{self.name} is damaged after uncompressed offset {self.position}: {what}") from None
 
 
 class _Members(io.RawIOBase):
@@ -144,7 +144,7 @@ def _unzstd(source: io.BufferedReader, name: str) -> io.RawIOBase:
         source.read(4)
         size = int.from_bytes(source.read(4), "little")
         if size > _DICTIONARY_LIMIT:
-            raise ArchiveError(f"{name}: a zstd dictionary of {size} bytes is more than the {_DICTIONARY_LIMIT} that are read")
+            raise ArchiveError(f"{name}: the zstd dictionary has {size} bytes, and at most {_DICTIONARY_LIMIT} are allowed")
         data = source.read(size)
         try:
             if data[:4] == _ZSTD:

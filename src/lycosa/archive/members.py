@@ -148,8 +148,8 @@ class RecordFile:
             return self._record(offset)
         except (_Torn, _Broken) as error:
             raise ArchiveError(
-                f"{self.path}: no whole WARC record at offset {offset}: {str(error) or 'the file ends before it does'}; "
-                "run `lycosa check` to see what else is damaged"
+                f"{self.path}: no complete WARC record at offset {offset}: {str(error) or 'the file ends inside it'}; "
+                "run `lycosa check` to find other damage"
             ) from None
 
     def peek(self, offset: int, count: int) -> bytes:
@@ -202,12 +202,12 @@ class RecordFile:
                     headers, block_start = _parse_fields(bytes(data[:end])), end + 4
                     allowed = block_start + _content_length(headers) + 4
             if len(data) > allowed:
-                raise _Broken("a record longer than it says")
+                raise _Broken("a record longer than its Content-Length")
         if headers is None:
             raise _Broken("a gzip member without a WARC record")
         block_end = allowed - 4
         if len(data) != allowed or data[block_end:] != b"\r\n\r\n":
-            raise _Broken("a record shorter than it says")
+            raise _Broken("a record shorter than its Content-Length")
         return Record(offset, position - len(inflater.unused_data) - offset, headers, bytes(data[block_start:block_end]))
 
     def next_record(self, offset: int, warcinfos: Set[str]) -> int | None:
@@ -260,5 +260,5 @@ def _content_length(headers: dict[str, str]) -> int:
         raise _Broken("a record without Content-Length")
     length = int(text) if len(text) < 19 else RECORD_LIMIT_BYTES + 1
     if length > RECORD_LIMIT_BYTES:
-        raise _Broken(f"a record of {text[:30]} bytes, more than the {RECORD_LIMIT_BYTES} that are read")
+        raise _Broken(f"a record of {text[:30]} bytes; at most {RECORD_LIMIT_BYTES} are allowed")
     return length

@@ -131,7 +131,7 @@ def decode(block: bytes, request_head: bytes, response_head: bytes, body: bytes)
         target = document.get("revisit_of")
         return Understood(exchange, visit, None if target is None else Revisited(**target), document["records"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ArchiveError(f"a metadata record of another program or version: {error!r}") from None
+        raise ArchiveError(f"the metadata record was written by another program or version: {error!r}") from None
 
 
 def is_ours(content_type: str, block: bytes) -> bool:

@@ -96,7 +96,7 @@ def read_response(path: str | Path, offset: int, length: int) -> StoredResponse:
     if record.type == "metadata" and metadata.is_ours(record.headers.get("content-type", ""), record.block):
         exchange = _decode(path, record, b"", b"", b"").exchange
         return StoredResponse(url, exchange.status, exchange.response_head, exchange.body, record.headers)
-    raise ArchiveError(f"{path}: the record at offset {offset} is of type {record.type or 'unknown'!r}, not an answer; run `lycosa check`")
+    raise ArchiveError(f"{path}: the record at offset {offset} is of type {record.type or 'unknown'!r}, not a response; run `lycosa check`")
 
 
 def read_group(file: RecordFile, offset: int) -> list[Record]:

@@ -107,7 +107,7 @@ class WarcWriter:
         try:
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise WorkError(f"{self.path} cannot be made as a new WARC file: {error.strerror}") from error
+            raise WorkError(f"{self.path} cannot be created: {error.strerror}") from error
         self._open = True
         self._torn = False
         try:
@@ -216,7 +216,7 @@ class WarcWriter:
 
     def _write(self, data: bytes) -> None:
         if self._torn:
-            raise WorkError(f"{self.path} ends in a part of an exchange that could not be cut off: start a new file")
+            raise WorkError(f"{self.path} ends with an incomplete record that could not be removed: start a new file")
         view, done = memoryview(data), 0
         try:
             while done < len(data):
@@ -224,7 +224,7 @@ class WarcWriter:
         except OSError as error:
             self._cut_back()
             raise WorkError(
-                f"{self.path}: {error.strerror} after {self.size} bytes; what was appended before this exchange is whole. "
+                f"{self.path}: {error.strerror} after {self.size} bytes; all earlier records are complete. "
                 "Free space on the disk (or raise the limit) and run again"
             ) from error
         self.size += done
@@ -298,10 +298,10 @@ def _conversion(own_id: str, record_id: str, about: str, rendered: bytes) -> byt
 
 def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:
     if revisit_of.url != exchange.url:
-        raise ValueError(f"a revisit of {exchange.url} cannot refer to {revisit_of.url}: revisits stay within a URL")
+        raise ValueError(f"a revisit record of {exchange.url} cannot refer to {revisit_of.url}: both must have the same URL")
     # Replay hands in a revisit whose body was left out when it was first written.
     if exchange.status != 304 and exchange.body and payload_digest(exchange) != revisit_of.digest:
-        raise ValueError(f"{exchange.url}: the body is not the one with digest {revisit_of.digest}")
+        raise ValueError(f"{exchange.url}: the body does not have the digest {revisit_of.digest}")
 
 
 def _is_http(url: str) -> bool:

@@ -442,7 +442,7 @@ def parse_config(
             bad[f"{collection.name} (number {number})" if collection.name in good else collection.name] = problem
     twice = [url for url, number in Counter(each.url for each in config.monitor).items() if number > 1]
     if twice:
-        raise ConfigError(f"{source}: two monitors have the URL {twice[0]}; one is enough")
+        raise ConfigError(f"{source}: two monitors have the URL {twice[0]}; remove one")
     return config.model_copy(update={"collection": tuple(good.values())})
 
 
@@ -473,7 +473,7 @@ def _require_no_nul(data: dict[str, Any], source: str) -> None:
         elif isinstance(value, list):
             waiting += value
         elif isinstance(value, str) and "\0" in value:
-            raise ConfigError(f"{source}: {_shown(value)} holds the character NUL, which stands in no setting")
+            raise ConfigError(f"{source}: {_shown(value)} contains the character NUL, which is not allowed in settings")
 
 
 def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
@@ -501,7 +501,7 @@ def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
     for table in tables if several and isinstance(tables, list) else [tables]:
         if not isinstance(table, dict) or (several and table is tables):
             brackets = f"[[{section}]]" if several else f"[{section}]"
-            raise ConfigError(f"{source}: {section} is a table: write {brackets} and its settings below")
+            raise ConfigError(f"{source}: {section} is a table: write {brackets} and its settings below it")
         table[key] = parsed
 
 

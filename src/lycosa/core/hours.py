@@ -42,16 +42,18 @@ def _within(minute: int, start: int, end: int) -> bool:
 def _span(part: str) -> tuple[int, int]:
     match = _SPAN.fullmatch(part)
     if match is None:
-        raise UsageError(f"{part!r} are no hours: write HH:MM-HH:MM, as in 22:00-06:00, several with commas, in UTC")
+        raise UsageError(
+            f"{part!r} is not a time range: write HH:MM-HH:MM in UTC, for example 22:00-06:00, with commas between several ranges"
+        )
     start = _minutes(part, match[1], match[2])
     end = _minutes(part, match[3], match[4])
     if start % _DAY == end % _DAY and (start, end) != (0, _DAY):
-        raise UsageError(f"{part!r} begins when it ends: write the end of the hours that are meant; for the whole day 00:00-24:00")
+        raise UsageError(f"{part!r} is an empty time range: begin and end must differ; the whole day is 00:00-24:00")
     return start % _DAY, end or _DAY
 
 
 def _minutes(part: str, hours: str, minutes: str) -> int:
     value = int(hours) * 60 + int(minutes)
     if int(minutes) > 59 or value > _DAY:
-        raise UsageError(f"{part!r}: {hours}:{minutes} is no time of day (00:00 to 24:00)")
+        raise UsageError(f"{part!r}: {hours}:{minutes} is not a time of day (00:00 to 24:00)")
     return value

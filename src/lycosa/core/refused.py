@@ -9,18 +9,18 @@ import sqlite3
 from collections.abc import Iterator
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_OWN = "Run it as the account that owns the files, or give this one the right"
+_OWN = "Run it as the owner of the files, or grant this account access"
 _ADVICE = {
-    errno.ENOSPC: "Free some space and do it again",
-    errno.EDQUOT: "Free some space or have the quota raised, and do it again",
-    errno.EFBIG: "Have larger files allowed (`ulimit -f`; or the file system has a limit of its own)",
-    errno.EROFS: "It was mounted so, or the system made it so after a fault of the disk (`dmesg` tells)",
-    errno.EIO: "The disk fails (`dmesg` tells more): `lycosa check` says what is damaged",
+    errno.ENOSPC: "Free disk space and try again",
+    errno.EDQUOT: "Free disk space or raise the quota, and try again",
+    errno.EFBIG: "Allow larger files (`ulimit -f`, or a limit of the file system)",
+    errno.EROFS: "It is mounted read-only, perhaps because of a disk error (see `dmesg`)",
+    errno.EIO: "The disk is failing (see `dmesg`): run `lycosa check` to find the damage",
     errno.EACCES: _OWN,
     errno.EPERM: _OWN,
-    errno.EMFILE: "Have more open files allowed (`ulimit -n`)",
-    errno.ENFILE: "The whole system has too many open files: end something, or raise fs.file-max",
-    errno.ENOMEM: "Free some memory, or give the machine more, and do it again",
+    errno.EMFILE: "Allow more open files (`ulimit -n`)",
+    errno.ENFILE: "The system has too many open files: stop other programs, or raise fs.file-max",
+    errno.ENOMEM: "Free memory or add more, and try again",
 }
 _RUST = re.compile(r"\(os error (\d+)\)|\bcode: (\d+), kind: ")  # as libraries written in Rust say it
 _SQLITE = {"database or disk is full": errno.ENOSPC, "disk I/O error": errno.EIO, "attempt to write a readonly database": errno.EROFS}
@@ -36,7 +36,7 @@ def refusal(error: BaseException | None) -> str:
     for number, path in _refusals(error):
         if number in _ADVICE and (path or number not in (errno.EACCES, errno.EPERM)):  # a port may be refused too, and has no path
             where = f"{path}: " if path else ""
-            return f"{where}{os.strerror(number)}. {_ADVICE[number]}; nothing that was committed is lost"
+            return f"{where}{os.strerror(number)}. {_ADVICE[number]}; committed data is not lost"
     return ""
 
 

@@ -39,7 +39,7 @@ def parse_duration_ms(text: str) -> int:
     if not stripped:
         raise UsageError("a duration is empty: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d")
     if total > _LIMIT:
-        raise UsageError(f"{text!r} is longer than any duration that makes sense here")
+        raise UsageError(f"{text!r} is too long for a duration")
     return round(total)
 
 
@@ -75,7 +75,7 @@ def parse_size(text: str) -> int:
         raise UsageError(f"{text!r} is not a size: write a number and a unit, as in 512KiB, 10MiB, 2GB")
     size = Decimal(match[1]) * unit
     if size > _LIMIT:
-        raise UsageError(f"{text!r} is larger than any size that makes sense here")
+        raise UsageError(f"{text!r} is too large for a size")
     return round(size)
 
 

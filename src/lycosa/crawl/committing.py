@@ -102,8 +102,8 @@ class Commits:
             entry = under_way.result()
         except OSError as error:
             raise WorkError(
-                f"the results could not be committed: {error}; free space on the disk (or mend it) and run again: "
-                "everything that was fetched is in the archive and will be taken up, nothing is fetched twice"
+                f"the results could not be committed: {error}; free disk space (or repair the disk) and run again: "
+                "all fetched pages are in the archive and will be processed then; none is fetched twice"
             ) from error
         self._ledger.committed()
         self._ledger.progress.commits += 1

@@ -111,7 +111,7 @@ def _check(page: Page) -> None:
 
 def _as(kind: type[T], value: object) -> T:
     if type(value) is not kind:
-        raise BadReply(f"{value!r:.40} is no {kind.__name__}")
+        raise BadReply(f"{value!r:.40} is not of type {kind.__name__}")
     return value
 
 

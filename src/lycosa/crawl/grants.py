@@ -58,7 +58,7 @@ class Grants:
 
     def __init__(self, budgets: Sequence[PageBudget], partitions: int) -> None:
         if len({budget.collection for budget in budgets}) != len(budgets):
-            raise UsageError("a collection can have one page budget in a crawl: give the smaller one")
+            raise UsageError("a collection can have only one page quota per crawl: specify the smaller one")
         self._budgets = {budget.collection: budget for budget in budgets}
         self._living: dict[int, _Grant] = {}
         self._ended: dict[int, tuple[set[int], _Grant]] = {}  # claim -> partitions not taken up again, what it might add

@@ -109,7 +109,7 @@ def export_jsonl(workspace: Workspace, chosen: Selection, output: BinaryIO) -> i
                 written += 1
     except FileNotFoundError as error:
         raise WorkspaceError(
-            f"a file that a merge replaced was deleted meanwhile, or is missing: {error}; run the same command again"
+            f"a table file was deleted by a concurrent merge, or is missing: {error}; run the same command again"
         ) from None
     return written
 
@@ -137,7 +137,7 @@ class _Export:
             self._confirmed = Confirmed(**{**document, "key": tuple(map(int, document["key"]))})
         except (ValueError, KeyError, TypeError):
             raise WorkspaceError(
-                f"{self._destination.path} is damaged: call again with --again, which sends everything once more"
+                f"{self._destination.path} is damaged: run the command with --again, which sends all documents again"
             ) from None
 
     def run(self) -> BulkReport:
@@ -154,7 +154,7 @@ class _Export:
             except FileNotFoundError as error:
                 failures += 1
                 if failures == _ATTEMPTS:
-                    raise WorkspaceError(f"a file is named by the log but missing: {error}; run `lycosa check`") from None
+                    raise WorkspaceError(f"a file of the log is missing: {error}; run `lycosa check`") from None
                 continue
             if done:
                 self._report.log_entry = self._confirmed.log_entry
@@ -165,8 +165,8 @@ class _Export:
         for number, attempt in ((known.log_entry, known.attempt), (known.head, known.head_attempt)):
             if number and (number > state.head or self._attempt_of(number) not in ("", attempt)):
                 raise WorkspaceError(
-                    f"{self._workspace.root} has another log than the one that was exported (a backup was restored?): "
-                    f"export into a new index, or send everything again with --again"
+                    f"{self._workspace.root} has a different log than at the previous export (perhaps a backup was restored): "
+                    f"export into a new index, or send all documents again with --again"
                 )
 
     def _attempt_of(self, number: int) -> str:
@@ -272,6 +272,6 @@ class _Export:
             storage.replace(self._destination.path, (json.dumps(document, indent=1) + "\n").encode())
         except OSError as error:
             raise WorkError(
-                f"{self._destination.path} cannot be written: {error.strerror}; the documents arrived and will be sent again"
+                f"{self._destination.path} cannot be written: {error.strerror}; the documents were sent, and the next run sends them again"
             ) from error
         self._remembered_at = time.monotonic()

@@ -81,7 +81,9 @@ class Waiting:
         """
         self._failures += 1
         if self._failures >= self._patience.attempts:
-            raise WorkError(f"gave up after {self._failures} attempts: {why}; what is confirmed is remembered, run the same command again")
+            raise WorkError(
+                f"stopped after {self._failures} attempts: {why}; run the same command again to continue after the confirmed documents"
+            )
         longest = min(self._patience.most_wait_s, self._patience.wait_s * 2 ** (self._failures - 1))
         pause = max(asked_s, longest / 2 + random.random() * longest / 2)
         self._say(f"{why}; trying again in {pause:.1f} s")
@@ -103,10 +105,10 @@ class BulkClient:
             raise UsageError("--url is not a URL: write it as http://HOST:PORT") from None
         if parts.username is not None or parts.password is not None:
             raise UsageError(
-                f"--url holds credentials, which would be seen in logs: put them into the environment, as {AUTH_VARIABLE}=user:password"
+                f"--url contains credentials, which logs would show: set them in the environment, as {AUTH_VARIABLE}=user:password"
             )
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise UsageError(f"{url!r} is not the address of a server: write it as http://HOST:PORT")
+            raise UsageError(f"{url!r} is not a server address: write it as http://HOST:PORT")
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self._base = parts.path.rstrip("/")
         self._host, self._port, self._tls = parts.hostname, port, parts.scheme == "https"
@@ -132,7 +134,7 @@ class BulkClient:
                 answer, asked_s = self._once(method, path, body, content_type)
             except ssl.SSLCertVerificationError as error:
                 raise WorkError(
-                    f"{self.url} shows a certificate that does not verify: {error.verify_message}; SSL_CERT_FILE names one to trust"
+                    f"{self.url} has an invalid TLS certificate: {error.verify_message}; to trust it, set SSL_CERT_FILE"
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 self.close()
@@ -140,7 +142,7 @@ class BulkClient:
             else:
                 if answer.status in (401, 403):
                     raise WorkError(
-                        f"{self.url} refused the request ({answer.status}): set {AUTH_VARIABLE} to credentials that may write there"
+                        f"{self.url} refused the request ({answer.status}): set {AUTH_VARIABLE} to credentials with write access"
                     )
                 if answer.status not in RETRIED:
                     return answer
@@ -168,7 +170,7 @@ class BulkClient:
         response = self._connection.getresponse()
         content = response.read(_MOST_ANSWER + 1)
         if len(content) > _MOST_ANSWER:
-            raise http.client.HTTPException(f"an answer of more than {_MOST_ANSWER} bytes")
+            raise http.client.HTTPException(f"the response is larger than {_MOST_ANSWER} bytes")
         if response.length:  # with a limit, `read` does not say that the body was cut
             raise http.client.IncompleteRead(content, response.length)
         if response.will_close:
@@ -186,7 +188,7 @@ def authorization(secret: str) -> str:
     if not secret:
         return ""
     if not secret.isprintable() or not (" " in secret or ":" in secret):
-        raise UsageError(f"{AUTH_VARIABLE} is neither user:password nor a whole Authorization value such as `Bearer TOKEN`")
+        raise UsageError(f"{AUTH_VARIABLE} is neither user:password nor a complete Authorization value such as `Bearer TOKEN`")
     if secret.partition(" ")[0] in ("Basic", "Bearer", "ApiKey") and " " in secret:
         return secret
     return "Basic " + base64.b64encode(secret.encode()).decode()

@@ -82,7 +82,7 @@ class OpenSearch:
     def __init__(self, client: BulkClient, index: str) -> None:
         if not re.fullmatch(r"[^A-Z\\/*?\"<>| ,#:_+.-][^A-Z\\/*?\"<>| ,#:]*", index):
             raise UsageError(
-                f'{index!r} is no name of an index: lower case, without spaces and \\ / * ? " < > | , # :, not starting with _ - + .'
+                f'{index!r} is not an index name: lower case, without spaces and \\ / * ? " < > | , # :, not starting with _ - + .'
             )
         self._client = client
         self._path = f"/{quote(index, safe='')}"
@@ -97,7 +97,7 @@ class OpenSearch:
         body = json.dumps({"mappings": {"properties": _MAPPINGS}}).encode()
         answer = self._client.ask("PUT", self._path, body)
         if answer.status != 200 and b"resource_already_exists_exception" not in answer.content:
-            raise _unexpected("the index cannot be made", answer)
+            raise _unexpected("the index cannot be created", answer)
 
     def send(self, batch: Sequence[Action], *, last: bool) -> list[Outcome]:
         body = b"".join(map(self._lines, batch))
@@ -122,7 +122,7 @@ class OpenSearch:
                 answer = self._client.ask("POST", f"{self._path}/_delete_by_query?conflicts=proceed&refresh=true", body)
                 found = self._accept("excluded documents cannot be deleted", answer)
                 if found.get("failures") or found.get("timed_out"):
-                    raise _unexpected("excluded documents were not all deleted", answer)
+                    raise _unexpected("some excluded documents were not deleted", answer)
                 if not found.get("version_conflicts"):
                     break
                 self._client.waiting.failed("somebody else writes documents that are to be deleted")
@@ -142,7 +142,7 @@ class OpenSearch:
                 return name
             if kind.get("fields", {}).get("keyword", {}).get("type") == "keyword":
                 return f"{name}.keyword"
-        raise WorkError(f"the index maps `{name}` so that excluded pages cannot be found: export into a new index, where it is a keyword")
+        raise WorkError(f"the index does not map `{name}` as a keyword, so excluded pages cannot be deleted: export into a new index")
 
     def _accept(self, trouble: str, answer: Answer) -> dict[str, Any]:
         document = answer.document()
@@ -183,7 +183,7 @@ class Quickwit:
 
     def __init__(self, client: BulkClient, index: str) -> None:
         if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_-]{2,254}", index):
-            raise UsageError(f"{index!r} is no index id: a letter, then letters, digits, - and _, at least 3 characters")
+            raise UsageError(f"{index!r} is not an index ID: a letter, then letters, digits, - and _, at least 3 characters")
         self._client = client
         self._index = index
 
@@ -195,7 +195,7 @@ class Quickwit:
         if answer.status == 404:
             raise WorkError(f"Quickwit has no index {self._index!r}: create it first (docs/decisions/0010-bulk.md has a mapping)")
         if answer.status != 200:
-            raise _unexpected("the index cannot be looked at", answer)
+            raise _unexpected("the index cannot be read", answer)
 
     def send(self, batch: Sequence[Action], *, last: bool) -> list[Outcome]:
         body = b"".join((action.document or b"") + b"\n" for action in batch)
@@ -235,7 +235,7 @@ def _escaped(word: str) -> str:
 
 
 def _unexpected(trouble: str, answer: Answer) -> WorkError:
-    return WorkError(f"{trouble}: the server answered {answer.status}: {answer.excerpt}")
+    return WorkError(f"{trouble}: the server returned HTTP {answer.status}: {answer.excerpt}")
 
 
 _KEYWORD: dict[str, Any] = {"type": "keyword", "ignore_above": 8_191}  # Lucene's longest term has 32,766 bytes

@@ -70,13 +70,13 @@ def copy_collection(source: Workspace, name: str, target: Workspace, settings: M
     """
     if (source.partitions, source.normaliser) != (target.partitions, target.normaliser):
         raise UsageError(
-            f"{target.root} cuts hosts into {target.partitions} shares and {source.root} into {source.partitions}: name a new folder"
+            f"{target.root} has {target.partitions} partitions and {source.root} has {source.partitions}: specify a new folder"
         )
     tables = LiveTables(source)
     if not _holds(tables, name):
-        raise UsageError(f"{source.root} holds nothing of a collection {name!r}; `lycosa collection list` shows which there are")
+        raise UsageError(f"{source.root} has no collection {name!r}; `lycosa collection list` lists the collections")
     if _holds(LiveTables(target), name):
-        raise UsageError(f"{target.root} has a collection {name!r} already: purge it there first, or name another folder")
+        raise UsageError(f"{target.root} already has a collection {name!r}: purge it there first, or specify another folder")
     return _Copy(source, tables, name, target, clock or SystemClock()).run(settings)
 
 

@@ -97,7 +97,7 @@ def export_library(
         if isinstance(error, FileNotFoundError) and not str(error.filename or "").startswith(str(folder)):
             raise
         raise WorkError(
-            f"{folder} cannot take the library: {error.strerror or error}; what is whole there is kept, run the same command again"
+            f"{folder} cannot be written: {error.strerror or error}; complete files are kept, run the same command again"
         ) from error
     return report
 
@@ -144,7 +144,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise WorkError(f"another export writes into {folder} now: wait for it, or choose another folder") from None
+            raise WorkError(f"another export is writing to {folder}: wait for it, or choose another folder") from None
         yield
     finally:
         os.close(lock)

@@ -70,7 +70,7 @@ def export_mirror(workspace: Workspace, host: str, target: str | Path, *, collec
     name = _collection(tables, host, collection)
     captures = list(_captures(tables, host, name))
     if not captures:
-        raise UsageError(f"collection {name!r} holds no capture of {host}")
+        raise UsageError(f"collection {name!r} has no capture of {host}")
     names = file_names(Named(each.url, _written_as(each)) for each in captures)
     redirects = dict(_redirects(tables, name))
     settings = tables.state.settings.get(name, {})
@@ -101,7 +101,7 @@ def export_mirror(workspace: Workspace, host: str, target: str | Path, *, collec
             report.pages += bool(capture.charset)
             report.bytes += len(body)
     except OSError as error:
-        raise WorkError(f"{report.folder} cannot take the mirror: {error.strerror}; run the same command again") from error
+        raise WorkError(f"{report.folder} cannot be written: {error.strerror}; run the same command again") from error
     report.start = report.folder / names[first.url]
     return report
 
@@ -114,9 +114,9 @@ def _collection(tables: LiveTables, host: str, wanted: str) -> str:
     )
     found = sorted(rows.select(pl.col("collection").unique()).collect()["collection"])
     if len(found) > 1:
-        raise UsageError(f"{host} is held by several collections: add --collection, one of {', '.join(found)}")
+        raise UsageError(f"{host} is in several collections: specify --collection with one of {', '.join(found)}")
     if not found:
-        raise UsageError(f"nothing of {host} was captured: `lycosa status` shows the hosts")
+        raise UsageError(f"there is no capture of {host}: `lycosa status` lists the hosts")
     return str(found[0])
 
 

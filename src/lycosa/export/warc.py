@@ -121,9 +121,7 @@ def export_warc(
         report.index = folder / f"{name}.cdxj"
         _merge_indexes(report.index, [_index_of(path) for path in report.files])
     except OSError as error:
-        raise WorkError(
-            f"{folder} cannot take the export: {error.strerror}; what is complete there is kept, run the same command again"
-        ) from error
+        raise WorkError(f"{folder} cannot be written: {error.strerror}; complete files are kept, run the same command again") from error
     return report
 
 
@@ -192,7 +190,7 @@ def _is_there(path: Path, record_id: str) -> bool:
     with RecordFile(path) as file:
         found = file.read(0).id()
     if found != record_id:
-        raise WorkError(f"{path} is there and belongs to another export: choose an empty folder, or remove that one")
+        raise WorkError(f"{path} already exists and belongs to another export: choose an empty folder, or delete that file")
     return True
 
 

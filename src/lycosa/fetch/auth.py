@@ -18,7 +18,7 @@ def secret_from(environment: Mapping[str, str], variable: str, setting: str) -> 
     """
     secret = environment.get(variable)
     if not secret:
-        raise ConfigError(f"{setting}: the environment variable {variable} is not set; it is to hold the password")
+        raise ConfigError(f"{setting}: the environment variable {variable} is not set: set it to the password")
     return secret
 
 

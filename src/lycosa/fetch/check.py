@@ -119,7 +119,7 @@ class CheckRunner:
     def take(self) -> list[Check]:
         """Those that are done since the last call. Raises WorkError if the thread has died."""
         if not (self._closed or self._thread.is_alive()):
-            raise WorkError("the thread that makes checks has died; what it said of that stands in the log")
+            raise WorkError("the thread that performs the checks has died; the log contains the reason")
         done: list[Check] = []
         with suppress(queue.Empty):
             while True:

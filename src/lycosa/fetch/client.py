@@ -251,7 +251,7 @@ class CurlFetcher:
             elapsed = now - transfer.started_ms - transfer.excused_ms
             size = transfer.size + transfer.head_size() if transfer.head else 0
             if transfer.looking_up is not None and elapsed >= self._longest_look_up_ms(transfer):
-                self._end(transfer, FetchError.CONNECT_TIMEOUT, f"the name was not resolved after {elapsed} ms", "")
+                self._end(transfer, FetchError.CONNECT_TIMEOUT, f"the name was not resolved within {elapsed} ms", "")
             elif elapsed >= limits.total_timeout:
                 self._end(transfer, FetchError.TIMEOUT, f"not finished after {elapsed} ms", "time")
             elif size == 0 and elapsed >= limits.first_byte_timeout:
@@ -278,7 +278,7 @@ class CurlFetcher:
                 _cut_after_chunks(transfer, head)
             self._finish(transfer, head, "", "", "")
         elif head or not transfer.head:
-            self._end(transfer, FetchError.BAD_HTTP, "no status line that means anything", "")
+            self._end(transfer, FetchError.BAD_HTTP, "no valid status line", "")
         else:
             self._end(transfer, FetchError.INCOMPLETE, "the connection was closed within the headers", "")
 

@@ -42,7 +42,9 @@ def parse_connect_to(entries: Iterable[str]) -> tuple[Detour, ...]:
 def _parse(entry: str) -> Detour:
     match = _ENTRY.fullmatch(entry.strip())
     if match is None:
-        raise ConfigError(f"fetch.connect_to: {entry!r} is not HOST:PORT:HOST:PORT; parts may be empty, the colons may not be missing")
+        raise ConfigError(
+            f"fetch.connect_to: {entry!r} is not of the form HOST:PORT:HOST:PORT; parts may be empty, but all colons are required"
+        )
     return Detour(_bare(match[1]), _port(match[2], entry), _bare(match[3]), _port(match[4], entry))
 
 

@@ -16,7 +16,7 @@ TOO_LARGE_TEXT = "Too large response headers"
 TLS_EOF_TEXT = "unexpected eof"
 """With it, RECEIVE_ERROR means that a TLS connection was closed without saying so (RFC 9112 section 9.8), not reset."""
 
-REPEATED_TEXT = "a connection that was used before broke off; libcurl would have sent the request again"
+REPEATED_TEXT = "a reused connection was closed; the request was not repeated"
 """What is said of a `reset` where the second request of one transfer was kept back."""
 
 # Numbers, because pycurl does not name them all; https://curl.se/libcurl/c/libcurl-errors.html

@@ -26,7 +26,7 @@ def default_fields(settings: FetchSettings) -> list[bytes]:
         fields.append(("Accept-Language", settings.accept_language))
     lines = field_lines(fields)
     if len(lines) != len(fields):
-        raise ConfigError("fetch.user_agent, fetch.contact and fetch.accept_language may not hold line ends or control characters")
+        raise ConfigError("fetch.user_agent, fetch.contact and fetch.accept_language must not contain line breaks or control characters")
     return lines
 
 

@@ -125,12 +125,12 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
         try:
             document = json.loads((path / _INFO).read_bytes())
             if document["format"] != FORMAT:
-                raise WorkspaceError(f"{path} is of format {document['format']!r}, this program knows {FORMAT}: run `lycosa rank`")
+                raise WorkspaceError(f"{path} has format {document['format']!r}, but this version needs format {FORMAT}: run `lycosa rank`")
             return GraphInfo(**document), path
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise WorkspaceError(f"{path / _INFO} is damaged: make it anew with `lycosa rank`") from None
+            raise WorkspaceError(f"{path / _INFO} is damaged: run `lycosa rank` to rebuild it") from None
     return None
 
 

@@ -93,7 +93,7 @@ def site_name(text: str) -> SiteName:
     url = normalise(text if "://" in text else f"http://{text}")
     host = hostname(url)
     if not host:
-        raise UsageError(f"{text!r} names no host: write it as in `lycosa site example.org`")
+        raise UsageError(f"{text!r} is not a host name: write it as in `lycosa site example.org`")
     authority = url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
     return SiteName(host, authority if authority != host else "")
 

@@ -34,8 +34,8 @@ from lycosa.store.snapshot import INTERVAL, wrote
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analysis_by
 
-REBUILD = "the index can be built anew from the tables: `lycosa index --rebuild`, or `lycosa check --repair`"
-AHEAD = "the log has lost its last entries: restore them from a backup; or this is another workspace's: `lycosa {}`"
+REBUILD = "the index can be rebuilt from the tables: `lycosa index --rebuild`, or `lycosa check --repair`"
+AHEAD = "the log has lost its last entries: restore them from a backup; or it belongs to another workspace: rebuild it with `lycosa {}`"
 _LOOKED_UP = 10_000  # pages of a part that are looked up in it, sampled evenly
 _FOOTER = struct.Struct("<II")  # of tantivy's files: the length of the JSON before it, and this number:
 _FOOTER_MAGIC = 1337
@@ -56,7 +56,7 @@ def check_index(workspace: Workspace, tables: LiveTables | None, *, deep: bool =
     for shard, part in zip(shards, found, strict=False):
         if part is None:
             if pages:
-                yield Finding(WARNING, shard.line, "there is no index, so nothing can be searched", REBUILD, INDEX)
+                yield Finding(WARNING, shard.line, "there is no index, so searches return nothing", REBUILD, INDEX)
         elif isinstance(part, WorkspaceError):
             yield _fault(shard.line, str(part))
         else:
@@ -71,7 +71,7 @@ def _check_generation(workspace: Workspace, tables: LiveTables | None, shard: Sh
         ahead = tables is not None and part.info.log_entry > tables.state.head
         odd = "" if ahead else _origin(workspace, part.info)
         if tables is not None and ahead:
-            what = f"it has read entry {part.info.log_entry}, and the log ends with {tables.state.head}"
+            what = f"it contains log entry {part.info.log_entry}, but the log ends with {tables.state.head}"
             yield Finding(ERROR, f"{where}/{INFO}", what, AHEAD.format("index --rebuild"))
         elif odd:
             yield _fault(f"{where}/{INFO}", odd)
@@ -100,7 +100,7 @@ def _origin(workspace: Workspace, info: GenerationInfo) -> str:
         own = workspace.storage.size(f"log/{hundred:08d}.snapshot") is None or wrote(
             workspace.storage, hundred, info.log_entry, info.attempt
         )
-    return "" if own else f"it was made from another log: its entry {info.log_entry} is not this one's"
+    return "" if own else f"it was built from another log: its entry {info.log_entry} differs"
 
 
 def _file_faults(where: str, path: Path, deep: bool) -> Iterator[Finding]:
@@ -115,12 +115,12 @@ def _file_faults(where: str, path: Path, deep: bool) -> Iterator[Finding]:
         yield _fault(f"{where}/{segment}", "files of a segment are missing")
     for name in named:
         if name != "meta.json" and not _sound(path / name):
-            yield _fault(f"{where}/{name}", "its bytes have changed, or it is not whole")
+            yield _fault(f"{where}/{name}", "it was changed, or is incomplete")
     for text_path in files(path):
         try:
             opened = TextFile(text_path)
             if deep and not _texts_sound(opened):
-                yield _fault(f"{where}/{text_path.name}", "it holds a text that is not the one its key stands for")
+                yield _fault(f"{where}/{text_path.name}", "it contains a text that does not match its key")
         except (WorkspaceError, zstandard.ZstdError, struct.error, IndexError) as error:
             yield _fault(f"{where}/{text_path.name}", str(error))
     suggestions = suggest_file.find(path)
@@ -171,11 +171,13 @@ def _texts_sound(texts: TextFile) -> bool:
 def _compare(workspace: Workspace, tables: LiveTables, shard: Shard, part: Generation, where: str) -> Iterator[Finding]:
     info = part.info
     if info.analyzers != analysis_versions(analysis_by(info.analyzers).here()[0]):
-        what = "another version made it: words may be cut otherwise than those of queries"
-        yield Finding(NOTE, where, what, "nothing to do: the next crawl or `lycosa index` builds it anew", INDEX)
+        what = "built by another version: its words may differ from those of queries"
+        yield Finding(NOTE, where, what, "nothing to do: the next crawl or `lycosa index` rebuilds it", INDEX)
         return
     if any(file.entry > info.log_entry and file.rows for name in ("pages", "urls") for file in tables.state.files.get(name, ())):
-        yield Finding(NOTE, where, f"it has read the log up to entry {info.log_entry} of {tables.state.head}", "`lycosa index` reads on")
+        yield Finding(
+            NOTE, where, f"it contains log entries up to {info.log_entry} of {tables.state.head}", "`lycosa index` adds the others"
+        )
         return
     partitions = shard.partitions(workspace.partitions)
     inside = pl.col("partition").is_between(partitions.start, partitions.stop - 1)
@@ -185,9 +187,9 @@ def _compare(workspace: Workspace, tables: LiveTables, shard: Shard, part: Gener
     pages = live.select("url_key", "url").unique("url_key").sort("url_key").collect()
     _, searcher = open_searcher([part.path])
     if searcher.num_docs != info.documents:
-        yield _fault(where, f"it holds {searcher.num_docs:,} documents, {INFO} says {info.documents:,}")
+        yield _fault(where, f"it contains {searcher.num_docs:,} documents, but {info.documents:,} according to {INFO}")
     if searcher.num_docs > pages.height:
-        yield _fault(where, f"it holds {searcher.num_docs:,} documents, the tables have {pages.height:,} pages for it")
+        yield _fault(where, f"it contains {searcher.num_docs:,} documents, but the tables have only {pages.height:,} pages for it")
     if info.graph:
         copies = _copies(workspace, info.graph)
         if copies is None:
@@ -196,7 +198,7 @@ def _compare(workspace: Workspace, tables: LiveTables, shard: Shard, part: Gener
     sample = pages.gather_every(max(1, -(-pages.height // _LOOKED_UP)))
     missing = [url for url_key, url in sample.iter_rows() if not _holds(searcher, url_key)]
     if missing:
-        yield _fault(where, f"pages of the tables that it does not hold: {len(missing):,} of {sample.height:,}, e.g. {missing[0]}")
+        yield _fault(where, f"missing pages: {len(missing):,} of {sample.height:,} in a sample, for example {missing[0]}")
 
 
 def _copies(workspace: Workspace, generation: int) -> pl.DataFrame | None:

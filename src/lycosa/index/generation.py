@@ -115,14 +115,14 @@ def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
         document: dict[str, Any] = json.loads((path / INFO).read_bytes())
         if document["format"] != FORMAT:
             raise WorkspaceError(
-                f"{path} is an index of format {document['format']!r}, this program knows {FORMAT}: "
-                f"upgrade with `pip install -U lycosa`, or build it anew with `lycosa index --rebuild`"
+                f"{path} is an index of format {document['format']!r}, but this version needs format {FORMAT}: "
+                f"upgrade with `pip install -U lycosa`, or rebuild it with `lycosa index --rebuild`"
             )
         return Generation(path, GenerationInfo(**document))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise WorkspaceError(f"{path / INFO} is damaged: build the index anew with `lycosa index --rebuild`") from None
+        raise WorkspaceError(f"{path / INFO} is damaged: rebuild the index with `lycosa index --rebuild`") from None
 
 
 def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
@@ -140,7 +140,7 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
         storage.remove_tree(f"{line}/{number:08d}")
     published = load(storage, info.generation, line)
     if published is None:
-        raise WorkspaceError(f"generation {info.generation} of {line} was removed as soon as it was published: update again")
+        raise WorkspaceError(f"generation {info.generation} of {line} was removed right after it was published: run the update again")
     return published
 
 

@@ -252,8 +252,8 @@ class ShardIndexer:
                 while self._locks:
                     os.close(self._locks.pop())
                 raise OwnedError(
-                    f"another process is indexing {root} now: a running crawl keeps the index up to date by itself; "
-                    f"else wait for the other `lycosa index`"
+                    f"another process is indexing {root}: a running crawl updates the index itself; "
+                    f"otherwise wait for the other `lycosa index`"
                 ) from None
         generations.remove_leftovers(self._storage, self._line)
 
@@ -460,7 +460,7 @@ def _reading() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise WorkspaceError(f"a table's file is named by the log but missing: {error}; run `lycosa check`") from None
+        raise WorkspaceError(f"a table file of the log is missing: {error}; run `lycosa check`") from None
     except pl.exceptions.PolarsError as error:
         raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
 

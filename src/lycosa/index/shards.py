@@ -76,7 +76,7 @@ def layout(place: Place) -> int:
     except (ValueError, KeyError, TypeError, RecursionError):
         count = 0
     if not isinstance(count, int) or not 1 <= count <= MOST_SHARDS:
-        raise WorkspaceError(f"{path} is damaged: build the index anew with `lycosa index --rebuild`")
+        raise WorkspaceError(f"{path} is damaged: rebuild the index with `lycosa index --rebuild`")
     return count
 
 

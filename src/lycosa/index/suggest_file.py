@@ -118,7 +118,7 @@ class SuggestFile:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             magic, version, length = HEAD.unpack_from(self._bytes)
             if magic != MAGIC or version != FORMAT:
-                raise ValueError("it is of another format")
+                raise ValueError("unknown file format")
             header: dict[str, Any] = json.loads(self._bytes[HEAD.size : HEAD.size + length])
             self.info = SuggestInfo(**header["info"])
             self.languages: list[str] = header["languages"]
@@ -143,7 +143,7 @@ class SuggestFile:
                 language: {int(letters): range(*ends) for letters, ends in groups.items()} for language, groups in header["groups"].items()
             }
         except (ValueError, KeyError, TypeError, struct.error, zstandard.ZstdError) as error:
-            raise WorkspaceError(f"{path} is damaged: {error}; build the index anew with `lycosa index --rebuild`") from None
+            raise WorkspaceError(f"{path} is damaged: {error}; rebuild the index with `lycosa index --rebuild`") from None
 
     @property
     def phrases(self) -> int:

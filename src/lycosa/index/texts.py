@@ -69,12 +69,12 @@ class TextFile:
             magic, version = HEAD.unpack_from(whole)
             at, texts, blocks, end = TAIL.unpack_from(whole, len(whole) - TAIL.size)
             if magic != MAGIC or end != MAGIC or version != FORMAT:
-                raise ValueError("it is not a whole file of texts of this format")
+                raise ValueError("incomplete file or unknown format")
             ends = [at + 8 * texts, at + 12 * texts, at + 16 * texts, at + 16 * texts + 8 * (blocks + 1)]
             if ends[-1] != len(whole) - TAIL.size:
-                raise ValueError("its parts do not fill it")
+                raise ValueError("the sizes of its parts do not add up to the file size")
         except (ValueError, struct.error) as error:
-            raise WorkspaceError(f"{path} is damaged: {error}; build the index anew with `lycosa index --rebuild`") from None
+            raise WorkspaceError(f"{path} is damaged: {error}; rebuild the index with `lycosa index --rebuild`") from None
         self._whole = whole
         self.keys = whole[at : ends[0]].cast("Q")
         self.blocks = whole[ends[0] : ends[1]].cast("I")

@@ -164,7 +164,7 @@ def answer_across(
     if index is None or not index.documents:
         notes.append(NOTHING_INDEXED)
     elif not parsed.wanted:
-        notes.append(Said("no_word_to_translate", "the query holds no word to translate"))
+        notes.append(Said("no_word_to_translate", "the query contains no word to translate"))
     else:
         queries = _queries(index, tables, parsed, across, notes)
         narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
@@ -218,7 +218,7 @@ def _queries(index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: 
         notes.append(
             Said(
                 "no_translations",
-                "no translations from {source} into {languages}: only words as typed were looked for; see `lycosa translate`",
+                "no translations from {source} into {languages}: only the words as typed were searched for; see `lycosa translate`",
                 source=source,
                 languages=listed,
             )

@@ -55,7 +55,7 @@ def load_encoder(where: str) -> Encoder:
     """
     module, colon, name = where.partition(":")
     if not (module and colon and name):
-        raise ConfigError(f"index.encoder = {where!r}: name it as module:object")
+        raise ConfigError(f"index.encoder = {where!r}: write it as module:object")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -115,11 +115,11 @@ class FlatIndex:
         """
         found = [path for number in _numbers(storage) if (path := storage.local_folder(f"{FOLDER}/{number:08d}")) is not None]
         if not found:
-            raise WorkspaceError("no page was encoded yet: run `lycosa translate encode`")
+            raise WorkspaceError("no page has been encoded yet: run `lycosa translate encode`")
         folder = Path(found[-1])
         info = read_info(folder / INFO)
         if info.encoder != encoder.name:
-            raise WorkspaceError(f"pages were encoded by {info.encoder}, not by {encoder.name}: run `lycosa translate encode`")
+            raise WorkspaceError(f"the pages were encoded with {info.encoder}, not with {encoder.name}: run `lycosa translate encode`")
         self._encoder = encoder
         self._ids = (folder / PAGES).read_text(encoding="ascii").split("\n")
         self._vectors = np.load(folder / VECTORS, mmap_mode="r")
@@ -138,7 +138,9 @@ def read_info(path: Path) -> VectorsInfo:
     try:
         document = json.loads(path.read_bytes())
         if document.get("format", FORMAT) != FORMAT:
-            raise WorkspaceError(f"{path} is of format {document['format']!r}, this program knows {FORMAT}: run `lycosa translate encode`")
+            raise WorkspaceError(
+                f"{path} has format {document['format']!r}, but this version needs format {FORMAT}: run `lycosa translate encode`"
+            )
         return VectorsInfo(**document)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WorkspaceError(f"{path} is damaged: {error}; run `lycosa translate encode`") from None
@@ -147,7 +149,9 @@ def read_info(path: Path) -> VectorsInfo:
 def _unit(encoder: Encoder, texts: Sequence[str], kind: str) -> NDArray[Any]:
     rows = np.asarray(encoder.encode(list(texts), kind), np.float32)
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-        raise ConfigError(f"the encoder {encoder.name} gave {rows.shape} numbers for {len(texts)} texts, or some that are none")
+        raise ConfigError(
+            f"the encoder {encoder.name} returned an array of shape {rows.shape} for {len(texts)} texts, or values that are not finite"
+        )
     lengths: NDArray[Any] = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: NDArray[Any] = rows / np.maximum(lengths, 1e-9)
     return unit

@@ -24,7 +24,7 @@ Place = TypeVar("Place")
 RELAX_BELOW = 3
 """With fewer pages than this that hold all words, pages that hold most of them are shown too."""
 
-NOTHING_INDEXED = Said("nothing_indexed", "nothing is indexed yet")
+NOTHING_INDEXED = Said("nothing_indexed", "no page is indexed yet")
 HOUR_MS = 3_600_000
 
 
@@ -62,7 +62,7 @@ class Source(Protocol[Place]):
 
 
 def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResults:
-    """Answer a query; whatever is typed, never an exception of ours. Without a source nothing is indexed yet."""
+    """Answer a query; whatever is typed, never an exception of ours. Without a source no page is indexed yet."""
     started = time.perf_counter()
     parsed = parse_query(request.text)
     offset = max(0, min(request.offset, MOST_HITS))
@@ -78,7 +78,7 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
         if question.like is not None or not parsed.similar:
             strict, total, hits, facets = _answer(source, question, request, offset, count, notes)
         else:
-            notes.append(Said("similar_unknown", "similar: {url} is not in the index", url=parsed.similar))
+            notes.append(Said("similar_unknown", "similar: {url} is not indexed", url=parsed.similar))
     spelling = spelling_of(source, parsed, request, strict) if source is not None and not offset else None
     number = source.number if source is not None else 0
     took = (time.perf_counter() - started) * 1000
@@ -127,7 +127,7 @@ def _answer(
 ) -> tuple[int, int, list[Hit], dict[str, dict[str, int]]]:
     """How many pages hold all words; how many are found in all; those of them that are shown; facets."""
     if not holds_words(question):
-        notes.append(Said("no_word", "the query holds no word"))
+        notes.append(Said("no_word", "the query contains no word"))
         return 0, 0, [], {}
     limit = max(1, count)
     total, found = source.page(question, STRICT, offset, limit)
@@ -153,10 +153,10 @@ def _answer(
 
 def _relaxed_note(total: int) -> Said:
     if not total:
-        return Said("some_words", "no page holds all the words; these hold some of them")
+        return Said("some_words", "no page contains all the words; these contain some of them")
     return Said(
         "some_words_after",
-        "{n, plural, one {# page holds all the words; the others hold some of them} "
-        "other {# pages hold all the words; the others hold some of them}}",
+        "{n, plural, one {# page contains all the words; the others contain some of them} "
+        "other {# pages contain all the words; the others contain some of them}}",
         n=total,
     )

@@ -53,8 +53,8 @@ class Searcher:
         self._tables: tuple[across_tables.Seen, OpenTables] | None = None
         if not self.reload() and self._storage.size(WORKSPACE_FILE) is None:
             raise WorkspaceError(
-                f"{self._storage.root} is not a workspace: it has no {WORKSPACE_FILE}; name the right folder with -w DIR, "
-                f"or make one with `lycosa crawl URL`"
+                f"{self._storage.root} is not a workspace: it has no {WORKSPACE_FILE}; specify the right folder with -w DIR, "
+                f"or create one with `lycosa crawl URL`"
             )
 
     @property
@@ -147,7 +147,7 @@ def _missing(number: int, reason: str) -> Said:
 
 
 def _wrong(part: Generation | WorkspaceError | None) -> str:
-    return str(part) if isinstance(part, WorkspaceError) else Said("shard_not_built", "it is not built yet")
+    return str(part) if isinstance(part, WorkspaceError) else Said("shard_not_built", "it has not been built yet")
 
 
 def _open(generations: Sequence[Generation], count: int, before: OpenIndex | None) -> tuple[OpenIndex, dict[int, str]]:
@@ -162,12 +162,12 @@ def _open(generations: Sequence[Generation], count: int, before: OpenIndex | Non
         except (OSError, ValueError, KeyError, TypeError) as error:
             refused[generation.info.shard] = f"{generation.path} cannot be read: {error}"
     if not by_schema:
-        raise WorkspaceError(f"{next(iter(refused.values()))}; build it anew with `lycosa index --rebuild`")
+        raise WorkspaceError(f"{next(iter(refused.values()))}; rebuild it with `lycosa index --rebuild`")
     most = max(by_schema.values(), key=lambda group: sum(generation.info.documents for generation in group))
     for group in by_schema.values():
         if group is not most:
             refused |= {
-                generation.info.shard: Said("shard_of_another_version", "it was built by another version; `lycosa index` builds it anew")
+                generation.info.shard: Said("shard_of_another_version", "it was built by another version; rebuild it with `lycosa index`")
                 for generation in group
             }
     try:

@@ -145,7 +145,7 @@ class Federation:
             took = (time.monotonic() - started) * 1000
             missing = tuple(sorted(asking.missing))
             alone = (
-                [Said("one_language", "shards on other machines are asked in the query's own language alone")]
+                [Said("one_language", "shards on other machines search only in the language of the query")]
                 if request.across is not None
                 else []
             )
@@ -359,7 +359,7 @@ def _missing_note(missing: Sequence[int], count: int) -> list[str]:
         return []
     said = Said(
         "shards_silent",
-        "{n} of {count, plural, one {# shard} other {# shards}} did not answer: their pages are missing here",
+        "{n} of {count, plural, one {# shard} other {# shards}} did not respond: their pages are missing in these results",
         n=len(missing),
         count=count,
     )

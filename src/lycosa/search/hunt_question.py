@@ -81,7 +81,7 @@ class Question:
         self._parsed = parse_query(text)
         self.parts: tuple[Part, ...] = self._parsed.wanted
         if not self.parts or not any(analyzer_for("").terms(clause.text) for clause in clauses(self.parts)):
-            raise UsageError(f"a hunt needs words to look for: {text!r} has none")
+            raise UsageError(f"a hunt needs words to search for: {text!r} contains none")
         binding = binding_words([clause.text.lower().strip("?!.,;:") for clause in clauses(self.parts)])
         self._binding = [
             all(each.text.lower().strip("?!.,;:") in binding and not each.phrase for each in clauses((part,))) for part in self.parts

@@ -96,7 +96,7 @@ class Many:
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         asking = Asking(self._pool, self._timeout_s)
         results = _searched(request, [*self._whole, *self._local, *(self._peers if hops else ())], asking, hops)
-        notes = [Said("side_failed", "{reason}; what it has is missing here", reason=reason) for reason in asking.failed.values()]
+        notes = [Said("side_failed", "{reason}; its results are missing", reason=reason) for reason in asking.failed.values()]
         took = (time.perf_counter() - started) * 1000
         return replace(results, took_ms=took, notes=[*results.notes, *notes])
 

@@ -32,7 +32,7 @@ def open_many(
     """
     places = list(dict.fromkeys([*roots, *config.search.workspaces]))
     if not places and not whole and not (peers or config.search.peers):
-        raise UsageError("there is nothing to search: name a workspace with -w DIR, or another Lycosa with --peer URL")
+        raise UsageError("there is nothing to search: specify a workspace with -w DIR, or another Lycosa server with --peer URL")
     names = [place if own_name is None or number else own_name for number, place in enumerate(places)]
     sides = [
         LocalSide(name, Searcher(place, vectors if number == 0 else None))

@@ -102,7 +102,7 @@ class OpenIndex:
     def __init__(self, generations: Sequence[Generation], shards: int = 1, before: OpenIndex | None = None) -> None:
         for generation in generations:
             if generation.info.analyzers.get(SCHEMA) != str(SCHEMA_VERSION):
-                raise WorkspaceError(f"{generation.path} was built by another version of this program: `lycosa index` builds it anew")
+                raise WorkspaceError(f"{generation.path} was built by another version: rebuild it with `lycosa index`")
         self.generations = tuple(generations)
         info = combined([generation.info for generation in generations], shards)
         assert info is not None
@@ -114,7 +114,7 @@ class OpenIndex:
             raise
         except (ValueError, OSError) as error:
             where = generations[0].path if len(generations) == 1 else generations[0].path.parent.parent
-            raise WorkspaceError(f"{where} cannot be opened: {error}; build it anew with `lycosa index --rebuild`") from None
+            raise WorkspaceError(f"{where} cannot be opened: {error}; rebuild it with `lycosa index --rebuild`") from None
         self._schema, self._searcher = opened
         self.languages = tuple(by_count(self.info.languages)) or ("",)
         self.analysis, self.missing = analysis_by(self.info.analyzers).here()

@@ -96,7 +96,7 @@ class Peer:
         with self._watched():
             found = self._http.ask(f"{PATH}/find", request, FoundMessage, timeout_s).found()
         if len(found.best) > limit:
-            raise SideFailed(f"{self.name} found more than it was asked for")
+            raise SideFailed(f"{self.name} returned more results than requested")
         return found
 
     def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
@@ -152,12 +152,12 @@ class Peer:
 
     def _same(self, message: DescribedMessage) -> Described:
         if message.protocol != PROTOCOL or message.versions != analysis_versions():
-            raise Differs(f"{self.name} is another version, or has other analyzers")
+            raise Differs(f"{self.name} has another version or other analyzers")
         return message.described()
 
     def _all(self, values: list[_Value], count: int) -> list[_Value]:
         if len(values) != count:
-            raise SideFailed(f"{self.name} answered for {len(values)} pages of {count}")
+            raise SideFailed(f"{self.name} responded for {len(values)} of {count} pages")
         return values
 
     @contextlib.contextmanager

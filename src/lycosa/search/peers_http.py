@@ -39,9 +39,9 @@ class PeerHttp:
             parts = urlsplit(url.strip())
             is_named = bool(parts.hostname) and (parts.port is None or parts.port > 0)
         except ValueError:
-            raise UsageError(f"{url!r} is not the address of a Lycosa: write it as http://HOST:PORT") from None
+            raise UsageError(f"{url!r} is not the address of a Lycosa server: write it as http://HOST:PORT") from None
         if parts.scheme not in ("http", "https") or not is_named or "@" in parts.netloc or parts.query or parts.fragment:
-            raise UsageError(f"{url!r} is not the address of a Lycosa: write it as http://HOST:PORT, without user, password, ? or #")
+            raise UsageError(f"{url!r} is not the address of a Lycosa server: write it as http://HOST:PORT, without user, password, ? or #")
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         # No address guard: the operator named the peer, so it may lie anywhere (`fetch.guard`), and nothing that it says is dialled.
         self._settings = settings.model_copy(update={"connect_to": ()})
@@ -61,13 +61,13 @@ class PeerHttp:
         if status in _OLD:
             raise Differs(f"{self.url} has no {path}")
         if status == 410:
-            raise GenerationGone(f"{self.url} has another index by now")
+            raise GenerationGone(f"the index of {self.url} has changed")
         if status != 200:
-            raise SideFailed(f"{self.url} answered {status}")
+            raise SideFailed(f"{self.url} returned HTTP {status}")
         try:
             return answer.model_validate_json(data)
         except ValidationError as error:
-            raise SideFailed(f"{self.url} answered what makes no sense ({_first(error)})") from None
+            raise SideFailed(f"{self.url} returned an invalid response ({_first(error)})") from None
 
     def get(self, path: str, parameters: Sequence[tuple[str, str]], answer: type[_Message], timeout_s: float) -> _Message:
         """GET with a query. Raises as `ask`."""
@@ -76,7 +76,7 @@ class PeerHttp:
     def _exchange(self, path: str, content: bytes | None, timeout_s: float) -> tuple[int, bytes]:
         timeout_ms = int(timeout_s * 1000)
         if timeout_ms <= 0:
-            raise SideFailed(f"{self.url} did not answer in time")
+            raise SideFailed(f"{self.url} did not respond in time")
         curl = self._handle()
         parts: list[bytes] = []
         size = 0
@@ -107,9 +107,9 @@ class PeerHttp:
         except pycurl.error as error:
             curl.close()
             if size > MOST_ANSWER_BYTES:
-                raise SideFailed(f"{self.url} answered more than {MOST_ANSWER_BYTES // 2**20} MiB") from None
+                raise SideFailed(f"{self.url} returned more than {MOST_ANSWER_BYTES // 2**20} MiB") from None
             if error.args[0] == pycurl.E_OPERATION_TIMEDOUT:
-                raise SideFailed(f"{self.url} did not answer in time") from None
+                raise SideFailed(f"{self.url} did not respond in time") from None
             raise SideFailed(f"{self.url} cannot be reached: {curl_reason(error)}") from None
         except BaseException:
             curl.close()

@@ -103,11 +103,11 @@ def parse_query(text: str) -> ParsedQuery:
     notes = []
     if len(text) > LONGEST_QUERY:
         text = text[:LONGEST_QUERY]
-        notes.append(Said("cut_characters", "only the first {n} characters were looked at", n=LONGEST_QUERY))
+        notes.append(Said("cut_characters", "only the first {n} characters of the query were used", n=LONGEST_QUERY))
     reader = _Reader(text)
     wanted = reader.sequence("")
     if reader.cut:
-        notes.append(Said("cut_words", "only the first {n} words were looked at", n=MOST_WORDS))
+        notes.append(Said("cut_words", "only the first {n} words of the query were used", n=MOST_WORDS))
     restrictions = tuple(dict.fromkeys(reader.restrictions))
     return ParsedQuery(tuple(wanted), tuple(reader.unwanted), restrictions, reader.order, (*notes, *dict.fromkeys(reader.notes)))
 
@@ -255,7 +255,7 @@ class _Reader:
             self.notes.append(
                 Said(
                     "operator_value",
-                    "{operator}: wants {wants}; {operator}:{value} was searched for as words",
+                    "{operator}: needs {wants}; {operator}:{value} was searched for as words",
                     operator=name,
                     wants=operator.wants,
                     value=value,
@@ -264,7 +264,7 @@ class _Reader:
             return False
         self._place = end
         if negative and not operator.negative:
-            self.notes.append(Said("operator_minus", "{operator}: cannot be turned round by a minus; it was left out", operator=name))
+            self.notes.append(Said("operator_minus", "{operator}: cannot be negated with a minus; it was ignored", operator=name))
         elif name == SORT:
             self.order = found[0]
         elif name in (BEFORE, AFTER, SIMILAR):

@@ -133,7 +133,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages of this host and the hosts below it; with a path, of that folder or page. Several: of any of them.",
         "site:example.org/docs",
         site,
-        Said("wants_site", "a host, and a path if you like, as in site:example.org/docs"),
+        Said("wants_site", "a host and optionally a path, as in site:example.org/docs"),
     ),
     Operator(
         (LANGUAGE, "language"),
@@ -141,7 +141,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages in this language (ISO 639 code). Several: in any of them.",
         "lang:de",
         language,
-        Said("wants_lang", "a language's code, as in lang:de"),
+        Said("wants_lang", "a language code, as in lang:de"),
     ),
     Operator(
         (FILETYPE, "ext"),
@@ -149,7 +149,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Documents of this type: html, pdf, txt, docx …",
         "filetype:pdf",
         filetype,
-        Said("wants_filetype", "a type, as in filetype:pdf"),
+        Said("wants_filetype", "a file type, as in filetype:pdf"),
     ),
     Operator(
         (COLLECTION,),
@@ -157,7 +157,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages of this collection.",
         "collection:news",
         name,
-        Said("wants_collection", "a collection's name, as in collection:news"),
+        Said("wants_collection", "a collection name, as in collection:news"),
     ),
     Operator(
         (LINK,),
@@ -173,7 +173,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages like this one, in its language: those that hold the words by which it differs from others. More words narrow them.",
         "similar:example.org/docs/",
         page,
-        Said("wants_similar", "the address of a page that was crawled, as in similar:example.org/docs/"),
+        Said("wants_similar", "the URL of a crawled page, as in similar:example.org/docs/"),
         negative=False,
     ),
     Operator(

@@ -98,7 +98,9 @@ class History:
                 return self._captures(identity)
             except FileNotFoundError as error:  # a merge took a file away: read the log again
                 if attempt == _ATTEMPTS:
-                    raise WorkError(f"the tables' files went away three times ({error}): call again when no merge runs") from None
+                    raise WorkError(
+                        f"table files were deleted three times by merges ({error}): try again when no merge is running"
+                    ) from None
         raise AssertionError
 
     def identify(self, url: str) -> UrlId:
@@ -106,7 +108,7 @@ class History:
         try:
             return self._identifier.identify(normalise(url if "://" in url else f"http://{url}"))
         except UrlError as error:
-            raise UsageError(f"{url!r} is no URL of a page: {error}") from None
+            raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
 
     def live_texts(self, capture: Capture) -> tuple[str, str, str] | None:
         """Title, main text and all text of a capture that is the newest parse of its page; None: it is not, or has none.
@@ -121,15 +123,15 @@ class History:
 
     def _captures(self, identity: UrlId) -> list[Capture]:
         if self._refreshed().exclusions.excluded(identity.url, identity.host):
-            raise NoVersion(identity.url, "nothing is kept of this page")  # nor said that there is a rule
+            raise NoVersion(identity.url, "no copy of this page is archived")  # nor said that there is a rule
         rows = self._rows("visits", identity, (*_COLUMNS, *_PLACE)).filter(
             (pl.col("record_id") != "") & ~pl.col("kind").is_in(_HIDDEN_KINDS) & (pl.col("http_status") > 0)
         )
         if not rows.height:
-            raise NoVersion(identity.url, "nothing is kept of this page")
+            raise NoVersion(identity.url, "no copy of this page is archived")
         stopped = self._stopped(identity)
         if stopped:
-            raise NoVersion(identity.url, f"its copies are not shown: the page is excluded ({stopped})")
+            raise NoVersion(identity.url, f"copies of this page are not shown: it is excluded ({stopped})")
         return _in_order(identity.url, rows)
 
     def _stopped(self, identity: UrlId) -> str:
@@ -267,7 +269,7 @@ def parse_at(text: str) -> int:
             unit = next((unit for unit, finer in parts.items() if finer is None), "seconds")
             end = begin + timedelta(**{unit: 1})
     except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is no time: write it as in 2026-11-21, 2026-11-21T10:15 or 20261121101500 (UTC)") from None
+        raise UsageError(f"{text!r} is not a time: write it as in 2026-11-21, 2026-11-21T10:15 or 20261121101500 (UTC)") from None
     return round(end.timestamp() * 1000) - 1
 
 

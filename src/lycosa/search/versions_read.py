@@ -175,15 +175,15 @@ class Versions:
         if source is None:
             source = next((other for other in captures if other.at == capture.original and other is not capture), None)
         if source is None:
-            raise NoVersion(capture.url, "the capture that this one repeats is not in the archive any more")
+            raise NoVersion(capture.url, "the original capture of this revisit is no longer in the archive")
         original = self._record(source)
         if original.headers.get("warc-type") == "revisit":
-            raise NoVersion(capture.url, "the capture that this one repeats is not in the archive any more")
+            raise NoVersion(capture.url, "the original capture of this revisit is no longer in the archive")
         return source, original
 
     def _record(self, capture: Capture) -> StoredResponse:
         if capture.size > LARGEST_BODY_BYTES:
-            raise NoVersion(capture.url, f"it is too large to be shown: {capture.size:,} bytes")
+            raise NoVersion(capture.url, f"too large to show: {capture.size:,} bytes")
         try:
             if not capture.warc_file:
                 raise FileNotFoundError
@@ -192,7 +192,7 @@ class Versions:
                 raise FileNotFoundError
             return read_response(path, capture.warc_offset, capture.warc_length)
         except (ArchiveError, FileNotFoundError):
-            raise NoVersion(capture.url, "this version is not in the archive any more") from None
+            raise NoVersion(capture.url, "this version is no longer in the archive") from None
 
     def _exchange(self, source: Capture, response: StoredResponse) -> Exchange:
         try:

@@ -78,11 +78,11 @@ class Access:
         else:
             session = self.session(request)
             if session is None:
-                raise _unauthorised("This needs a token: `lycosa token add NAME` makes one; send it as `Authorization: Bearer …`")
+                raise _unauthorised("A token is required: create one with `lycosa token add NAME` and send it as `Authorization: Bearer …`")
             await _require_own_form(request, session)
             name = session.name
         if name != OWNER and (wait_s := self._writes.take(name)):
-            raise HTTPException(429, "Too many changes at once", {"Retry-After": str(wait_s)})
+            raise HTTPException(429, "Too many changes in a short time", {"Retry-After": str(wait_s)})
         return name
 
     async def reader(self, request: Request) -> str:
@@ -96,7 +96,7 @@ class Access:
             session = self.session(request)
             name = session.name if session is not None else None
         if name is None:
-            raise _unauthorised("This is for those with a token")
+            raise _unauthorised("This page requires a token")
         return name
 
     def open(self, token: str, address: str) -> str | None:
@@ -127,7 +127,7 @@ class Access:
             return None
         name = self._holder(token.strip(), address_of_client(request))
         if name is None:
-            raise _unauthorised("This token is not known, or was revoked")
+            raise _unauthorised("This token is unknown or was revoked")
         return name
 
     def _holder(self, token: str, address: str) -> str | None:
@@ -159,7 +159,7 @@ def require_same_site(request: Request) -> None:
         HTTPException: 403, another site made it.
     """
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise HTTPException(403, "This request came from another site")
+        raise HTTPException(403, "This request came from another web site")
 
 
 async def _require_own_form(request: Request, session: Session) -> None:
@@ -168,7 +168,7 @@ async def _require_own_form(request: Request, session: Session) -> None:
     if given is None:
         given = (await form_fields(request)).get(CSRF_FIELD)
     if given is None or not hmac.compare_digest(given.encode(), session.csrf.encode()):
-        raise HTTPException(403, "The form is too old or not ours: load its page again")
+        raise HTTPException(403, "The form has expired or is invalid: reload the page")
 
 
 def _unauthorised(detail: str) -> HTTPException:

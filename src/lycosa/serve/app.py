@@ -163,13 +163,15 @@ def _handle_errors(app: FastAPI, frame: Frame) -> None:
         if not (said := refusal(error)):
             raise error
         print(f"{request.method} {request.url.path}: {said}", file=sys.stderr, flush=True)
-        detail = Said("refused", "Its disk is full, or may not be written to. Nothing was changed; the server's log says more.")
+        detail = Said(
+            "refused", "The disk of the server is full or not writable. Nothing was changed. The log of the server has the details."
+        )
         return respond(request, 507, message("The server cannot store this"), detail)
 
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
         # Starlette answers this one outside the middleware and raises the error again for the log.
-        response = respond(request, 500, message("Something went wrong here"), Said("our_fault", "The server's log says what."))
+        response = respond(request, 500, message("Something went wrong here"), Said("our_fault", "The log of the server has the details."))
         response.headers.update(SECURITY_HEADERS)
         return response
 

@@ -193,7 +193,7 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
     def holdings(name: Annotated[str, Path(pattern=COLLECTION)]) -> HoldingsAnswer:
         """What a collection has stored: raw pages, waiting URLs, links, and the days of its library."""
         if not any(row.name == name for row in library.groups("collection").rows):
-            raise HTTPException(404, "The library has nothing of this collection")
+            raise HTTPException(404, "The library has no documents of this collection")
         shelves = _shelves(library, "", name)
         documents = sum(shelf.documents for shelf in shelves)
         return HoldingsAnswer(name=name, **asdict(library.holdings(name)), documents=documents, days=shelves)
@@ -225,7 +225,7 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
     def make(wanted: WantedFiles) -> list[FileLine]:
         """Write the files of a day, if they do not stand already."""
         if not library.make(wanted.lang, wanted.day, wanted.kind):
-            raise HTTPException(409, "Other files are being written now: try again in a while.")
+            raise HTTPException(409, "Another export is running: try again later.")
         return [file for file in _files(library, wanted.lang, wanted.day) if file.kind == wanted.kind]
 
     @router.get(
@@ -237,7 +237,7 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
         """A file of a day."""
         found = library.path(language, day, kind, name)
         if found is None:
-            raise HTTPException(404, "There is no such file")
+            raise HTTPException(404, "Unknown file")
         return FileResponse(found, media_type="application/octet-stream", filename=name)
 
     @router.get("/page", responses=errors)
@@ -245,7 +245,7 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
         """One page's record: what was understood of it, its main text, its links and those to it."""
         found = page_record(root, url)
         if found is None:
-            raise HTTPException(404, "This page is not here")
+            raise HTTPException(404, "Unknown page")
         links = [LinkLine(url=link["target"], anchor=link["anchor"], kind=link["kind"]) for link in found.out_links]
         back = [LinkLine(url=link["source"], anchor=link["anchor"], kind=link["kind"]) for link in found.in_links]
         return PageAnswer.model_validate(

@@ -52,7 +52,7 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
     def days(request: Request, language: Language) -> HTMLResponse:
         held = library.days(language)
         if not held:
-            raise HTTPException(404, "The library has nothing in this language")
+            raise HTTPException(404, "The library has no documents in this language")
         sites = [site for site in library.groups("language").sites if site.name == language]
         return frame.page(
             request,
@@ -70,7 +70,7 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
         group = next((row for row in library.groups("collection").rows if row.name == name), None)
         held = library.days(collection=name)
         if group is None:
-            raise HTTPException(404, "The library has nothing of this collection")
+            raise HTTPException(404, "The library has no documents of this collection")
         return frame.page(
             request,
             "library_collection.html",
@@ -114,9 +114,9 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
         try:
             day = date.fromisoformat(fields.get("day", ""))
         except ValueError:
-            raise HTTPException(400, "This is no day") from None
+            raise HTTPException(400, "Not a date") from None
         if not re.match(LANGUAGE, language) or kind not in FORMATS:
-            raise HTTPException(400, "There is no such library")
+            raise HTTPException(400, "Unknown library")
         made = await run_in_threadpool(library.make, language, day, kind)
         return RedirectResponse(with_query("/library/day", lang=language, day=day, failed="" if made else 1), 303)
 
@@ -126,14 +126,14 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
     ) -> Response:
         found = library.path(language, day, kind, name)
         if found is None:
-            raise HTTPException(404, "There is no such file")
+            raise HTTPException(404, "Unknown file")
         return FileResponse(found, media_type="application/octet-stream", filename=name)
 
     @router.get("/library/page", response_class=HTMLResponse)
     def record(request: Request, url: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> HTMLResponse:
         found = page_record(root, url)
         if found is None:
-            raise HTTPException(404, "This page is not here")
+            raise HTTPException(404, "Unknown page")
         return frame.page(request, "library_page.html", record=found, row=found.row, most=MOST_LINKS)
 
     return router

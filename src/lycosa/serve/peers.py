@@ -54,7 +54,7 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
     def side() -> LocalSide:
         found = own()
         if found is None:
-            raise HTTPException(404, "This server's index is searched elsewhere")
+            raise HTTPException(404, "This server does not answer searches of other servers")
         return found
 
     @router.get("")
@@ -119,11 +119,11 @@ async def _carried_out(request: Request, kind: type[_Asked], act: Callable[[_Ask
     async for piece in request.stream():
         content += piece
         if len(content) > MOST_REQUEST_BYTES:
-            raise HTTPException(413, "This message is too large")
+            raise HTTPException(413, "The message is too large")
     try:
         asked = kind.model_validate_json(bytes(content))
     except ValidationError:
-        raise HTTPException(422, "This message cannot be read") from None
+        raise HTTPException(422, "The message is not valid") from None
     return await run_in_threadpool(lambda: _answer(_told(lambda: act(asked))))
 
 
@@ -131,11 +131,11 @@ def _told(act: Callable[[], _Result]) -> _Result:
     try:
         return act()
     except GenerationGone:
-        raise HTTPException(410, "The index is another one by now: begin anew") from None
+        raise HTTPException(410, "The index has changed: start again") from None
     except SideFailed as error:
         raise HTTPException(503, str(error)) from None
     except ValueError:
-        raise HTTPException(422, "This cannot be searched for") from None
+        raise HTTPException(422, "The message is not a valid search") from None
 
 
 def _step(asked: StepRequest, everywhere: StatisticsMessage | None = None) -> Step:

@@ -125,11 +125,13 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (socket.gaierror, UnicodeError) as error:  # the latter for a name with a label of more than 63 bytes, or an empty one
         reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        raise UsageError(f"cannot listen on {host[:200]!r}: {reason}; serve.host names an address of this machine") from None
+        raise UsageError(f"cannot listen on {host[:200]!r}: {reason}; serve.host must be an address of this machine") from None
     try:
         listener = socket.create_server((str(address[0]), int(address[1])), family=family, backlog=_BACKLOG, reuse_port=shared)
     except OSError as error:
-        raise WorkError(f"cannot listen on {host} port {port}: {error.strerror}; --port takes another one, 0 any free one") from None
+        raise WorkError(
+            f"cannot listen on {host} port {port}: {error.strerror}; specify another port with --port (0: any free port)"
+        ) from None
     # Its connections inherit it. asyncio sets it only on sockets that say they are TCP, which these do not; uvicorn writes head and body
     # one after the other, so without it an answer on a kept connection waits 40 ms for the client's delayed acknowledgement (RFC 896).
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

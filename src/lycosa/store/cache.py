@@ -80,7 +80,7 @@ class FileCache:
             fetched = os.stat(aside).st_size
             if fetched != size or (digest and file_digest(aside) != digest):
                 what = f"it has {fetched} bytes, {size} are due" if fetched != size else "its bytes have changed"
-                raise WorkspaceError(f"{relative} is not what the log says: {what}; run `lycosa check`")
+                raise WorkspaceError(f"{relative} differs from its log entry: {what}; run `lycosa check`")
             os.replace(aside, path)
         finally:
             Path(aside).unlink(missing_ok=True)

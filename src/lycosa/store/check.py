@@ -53,7 +53,7 @@ def verify(workspace: Workspace, *, deep: bool = False, key_sample: int | None =
         if deep:
             report.findings.extend(_check_records(live, workspace.storage, state))
     else:
-        report.add(ERROR, "tables", "what the tables say was not checked", "mend the files above first, then check again")
+        report.add(ERROR, "tables", "the contents of the tables were not checked", "repair the files above first, then check again")
     report.sort()
     return report
 
@@ -64,7 +64,9 @@ def _check_table_files(storage: Storage, state: LogState, report: Report) -> boo
     seen: Counter[str] = Counter()
     for table, files in state.files.items():
         if table not in TABLES:
-            report.add(WARNING, entry_path(files[0].entry), f"it names a table {table!r} that this program does not know", "upgrade Lycosa")
+            report.add(
+                WARNING, entry_path(files[0].entry), f"it contains a table {table!r} that this version does not know", "upgrade Lycosa"
+            )
             before += 1
             continue
         for file in files:
@@ -77,23 +79,21 @@ def _check_table_files(storage: Storage, state: LogState, report: Report) -> boo
                 report.add(ERROR, file.path, problem, _RESTORE)
     for path, times in seen.items():
         if times > 1:
-            report.add(ERROR, path, f"{times} log entries name it", "its rows count more than once; restore the log from a backup")
+            report.add(ERROR, path, f"{times} log entries refer to it", "its rows count more than once; restore the log from a backup")
     return len(report.findings) == before
 
 
-_RESTORE = "restore it from a backup; without one, `lycosa import` the archives in data/ into a new workspace and crawl on there"
-_RESTORE_ARCHIVE = (
-    "restore it from a backup; without one nothing but its captures is lost: what was read of them stays in the tables, and is searched"
-)
+_RESTORE = "restore it from a backup; without a backup, `lycosa import` the archives in data/ into a new workspace and continue there"
+_RESTORE_ARCHIVE = "restore it from a backup; without a backup only its captures are lost: their pages stay in the tables and in the index"
 
 
 def _file_problem(storage: Storage, file: DataFile, *, content: bool = True) -> str:
     try:
         size = storage.size(file.path)
         if size is None:
-            return f"it is missing (the log says {file.bytes} bytes)"
+            return f"it is missing ({file.bytes} bytes according to the log)"
         if size != file.bytes:
-            return f"it has {size} bytes, the log says {file.bytes}"
+            return f"it has {size} bytes, but {file.bytes} according to the log"
         if content and storage.digest(file.path) != file.digest:
             return "its bytes have changed since it was committed"
     except WorkspaceError as error:
@@ -123,12 +123,12 @@ def _table_problem(path: str, table: str, file: LiveFile) -> str:
 def _rows_problem(frame: pl.LazyFrame, file: LiveFile) -> str:
     rows = frame.select(pl.len()).collect().item()
     if rows != file.rows:
-        return f"it has {rows} rows, the log says {file.rows}"
+        return f"it has {rows} rows, but {file.rows} according to the log"
     last = pl.DataFrame()
     for start in range(0, rows, _SLICE_ROWS):
         part = frame.slice(start, _SLICE_ROWS).select(*SORT, *([ENTRY] if file.merged else [])).collect()
         if file.merged and not part[ENTRY].is_between(1, file.entry).all():
-            return f"it holds rows of entries later than {file.entry}, which it stands for"
+            return f"it contains rows of entries after {file.entry}, the last entry that it replaces"
         if not pl.concat([last, part.select(SORT)]).to_struct().is_sorted():
             return f"its rows are not sorted by {', '.join(SORT)}"
         last = part.select(SORT).tail(1)
@@ -145,7 +145,7 @@ def _check_archives(storage: Storage, state: LogState, report: Report, *, deep: 
         report.counts["archive files"] += 1
         problem = _file_problem(storage, DataFile(path, 0, file.bytes, file.digest))
         if problem:
-            report.add(ERROR, path, problem, "`lycosa check --repair` writes it again from the WARC beside it", CDXJ)
+            report.add(ERROR, path, problem, "`lycosa check --repair` writes it again from its WARC file", CDXJ)
 
 
 def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
@@ -155,12 +155,17 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
         report.counts["files replaced or never named"] += sum(path not in named for path in storage.files_below(top))
     for path in sorted(state.retired):
         if storage.size(path) is not None:
-            what = "a purge replaced it and was stopped before it deleted it"
-            report.add(NOTE, path, what, "purge again, or wait for the next sweep; `lycosa check --repair` sweeps", SWEEP)
+            what = "replaced by a purge that was interrupted before it deleted the file"
+            report.add(NOTE, path, what, "purge again, or wait for the next cleanup; `lycosa check --repair` deletes it", SWEEP)
     for name in sorted({*storage.names(DATA), *storage.drafts(DATA)}):
         numbers = folder_numbers(name)
         if numbers is None or numbers[0] not in state.claims:
-            report.add(WARNING, f"{DATA}/{name}", "no claim of the log made it", "it is ignored; remove it if you know where it came from")
+            report.add(
+                WARNING,
+                f"{DATA}/{name}",
+                "it does not belong to a claim of the log",
+                "it is ignored; delete it if you know where it came from",
+            )
             continue
         path = f"{DATA}/{name}/{WARC_NAME}"
         if path in named or path in state.retired or not storage.draft_size(path):
@@ -168,7 +173,10 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
         claim = state.claims[numbers[0]]
         if state.holds(numbers[0]):
             report.add(
-                NOTE, path, f"worker {claim.worker!r} has not committed it yet", "if it does not run any more, the next crawl replays it"
+                NOTE,
+                path,
+                f"worker {claim.worker!r} has not committed it yet",
+                "if that worker is no longer running, the next crawl replays the file",
             )
         elif claim.partitions - state.orphans_used.get(path, set()):
             report.add(NOTE, path, "it was never committed", "nothing to do: the next crawl replays it")
@@ -183,7 +191,7 @@ def _check_exclusions(storage: Storage, state: LogState, report: Report) -> None
         files = state.files.get(name, []) if hidden is not None else []
         rows = sum(scan_file(storage, table, file).select(hidden.sum()).collect().item() for file in files if hidden is not None)
         if rows:
-            report.add(NOTE, name, f"rows that an exclusion names, stored and invisible: {rows:,}", "purge to remove them from the disk")
+            report.add(NOTE, name, f"rows of excluded URLs, stored but hidden: {rows:,}", "purge to delete them from the disk")
 
 
 def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Iterator[Finding]:
@@ -201,18 +209,18 @@ def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Itera
             yield Finding(ERROR, path, f"it cannot be read: {error}", _RESTORE_ARCHIVE)
             continue
         for damage in damages:
-            yield Finding(ERROR, path, f"bytes {damage.offset} to {damage.end} are no record: {damage.reason}", _RESTORE_ARCHIVE)
+            yield Finding(ERROR, path, f"bytes {damage.offset} to {damage.end} are not a valid record: {damage.reason}", _RESTORE_ARCHIVE)
         rows = by_file.get((path,), places.clear())
         wrong = [(record, offset) for _, record, offset, length in rows.iter_rows() if found.get(record) != (offset, length)]
         if wrong:
             yield Finding(
                 ERROR,
                 path,
-                f"visits that point to where their record is not: {len(wrong):,}, e.g. {wrong[0][0]} at {wrong[0][1]}",
+                f"visits with a wrong record position: {len(wrong):,}, for example {wrong[0][0]} at {wrong[0][1]}",
                 _RESTORE,
             )
         unread = len(found.keys() - set(rows["record_id"]))
         if unread:
             yield Finding(
-                ERROR, path, f"exchanges without a row in visits: {unread:,}", "report this: a commit holds exactly its exchanges"
+                ERROR, path, f"exchanges without a row in visits: {unread:,}", "report this: a commit must contain exactly its exchanges"
             )

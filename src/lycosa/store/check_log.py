@@ -12,8 +12,8 @@ from lycosa.store.workspace import Workspace
 
 _RESTORE = "restore it from a backup"
 _RESTORE_LAST = (
-    f"{_RESTORE}; it is the log's last: without a backup, take it away, and the next crawl replays what it committed (an exclusion that it "
-    "may have been is lost: exclude again)"
+    f"{_RESTORE}; it is the last entry: without a backup, delete it, and the next crawl replays its commit (an exclusion in it is lost: "
+    "exclude again)"
 )
 
 
@@ -47,11 +47,11 @@ def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entr
         _check_partitions(workspace, entry, report)
         snapshot = snapshots.get(number)
         if snapshot is not None and not _says_the_same(snapshot, state):
-            what, remedy = "it does not say what the entries up to it say", "`lycosa check --repair` removes it: the entries are there"
+            what, remedy = "it differs from the log entries", "`lycosa check --repair` deletes it: the entries exist"
             report.add(ERROR, snapshot_path(number), what, remedy, REMOVE)
     for number, problem in damaged.items():
         if first <= number - INTERVAL + 1 and number <= state.head:
-            report.add(ERROR, snapshot_path(number), problem, "`lycosa check --repair` removes it: the entries up to it are there", REMOVE)
+            report.add(ERROR, snapshot_path(number), problem, "`lycosa check --repair` deletes it: the entries exist", REMOVE)
         else:
             report.add(ERROR, snapshot_path(number), problem, _RESTORE)
     _check_gap(state, numbers, report)
@@ -59,10 +59,10 @@ def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entr
         snapshot_path(number).split("/")[1] for number in snapshot_numbers(workspace.storage)
     }
     for name in set(workspace.storage.names(FOLDER)) - known:
-        report.add(NOTE, f"{FOLDER}/{name}", "it is not a log entry and is ignored", "remove it if you like")
+        report.add(NOTE, f"{FOLDER}/{name}", "it is not a log entry and is ignored", "it can be deleted")
     report.counts["log entries"] = len(entries)
     if first > 1:
-        report.counts["log entries, older, from a snapshot"] = first - 1
+        report.counts["older log entries in a snapshot"] = first - 1
     return state, entries
 
 
@@ -72,7 +72,7 @@ def check_counters(entries: list[Entry], report: Report) -> None:
         for table in TABLES.keys() & entry.counters.keys():
             counted, rows = entry.counters[table], sum(file.rows for file in entry.files.get(table, ()))
             if counted != rows:
-                what = f"it counts {counted} {table}, its files hold {rows} rows"
+                what = f"its counter of {table} is {counted}, but its files have {rows} rows"
                 report.add(ERROR, entry_path(entry.number), what, "report this: the counts must add up")
 
 
@@ -108,8 +108,8 @@ def _say_covered(workspace: Workspace, number: int, covered: int, snapshots: dic
         LogState.from_snapshot(workspace.log, snapshots[covered])
     except WorkspaceError:
         return False
-    what = f"{problem} ({snapshot_path(covered)} says what it said)"
-    report.add(ERROR, entry_path(number), what, "`lycosa check --repair` removes the entries that this snapshot stands for", ENTRIES)
+    what = f"{problem} ({snapshot_path(covered)} has the same content)"
+    report.add(ERROR, entry_path(number), what, "`lycosa check --repair` deletes the entries that this snapshot replaces", ENTRIES)
     return True
 
 
@@ -120,8 +120,8 @@ def _start(workspace: Workspace, numbers: list[int], snapshots: dict[int, Snapsh
     if any(number not in present for number in range(min(present, default=newest), newest)):
         try:
             state = LogState.from_snapshot(workspace.log, snapshots[newest])
-            what = f"entries before {snapshot_path(newest)} are missing between others: their deletion was cut off"
-            remedy = "nothing to do: the snapshot says what they said; a sweep, or `lycosa check --repair`, deletes the rest of them"
+            what = f"entries before {snapshot_path(newest)} are missing between others: their deletion was interrupted"
+            remedy = "nothing to do: the snapshot has the same content; the next cleanup, or `lycosa check --repair`, deletes the rest"
             report.add(WARNING, FOLDER, what, remedy, ENTRIES)
             return state
         except WorkspaceError:
@@ -149,8 +149,8 @@ def _check_gap(state: LogState, numbers: list[int], report: Report) -> None:
     following = state.head + 1
     later = [number for number in numbers if number > following]
     if later and entry_path(following) not in {finding.where for finding in report.findings}:
-        what = f"it is missing, but entry {later[0]} is there"
-        report.add(ERROR, entry_path(following), what, f"{_RESTORE}: later entries do not count without it")
+        what = f"it is missing, but entry {later[0]} exists"
+        report.add(ERROR, entry_path(following), what, f"{_RESTORE}: later entries are ignored without it")
     covered = -(-following // INTERVAL) * INTERVAL
     if not later and covered in {number for number in snapshot_numbers(state.log.storage) if number >= following}:
         report.add(ERROR, entry_path(following), f"it is missing, but {snapshot_path(covered)} was written after it", _RESTORE)

@@ -17,7 +17,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier, host_key
 from lycosa.url.scope import hostname
 
-_REPORT = "report this: Lycosa wrote what it must never write"
+_REPORT = "report this: it is a defect in Lycosa"
 _VOCABULARIES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("urls", "state", frozenset(UrlState)),
     ("visits", "kind", frozenset(VisitKind)),
@@ -52,7 +52,7 @@ class _Question:
     def ask(self) -> Iterator[Finding]:
         bad = self.rows.select(self.example).collect()
         if bad.height:
-            yield Finding(ERROR, self.table, f"{self.what}: {bad.height:,}, e.g. {bad.item(0, 0)}", _REPORT)
+            yield Finding(ERROR, self.table, f"{self.what}: {bad.height:,}, for example {bad.item(0, 0)}", _REPORT)
 
 
 def _vocabularies(live: LiveTables) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def _vocabularies(live: LiveTables) -> Iterator[Finding]:
             live.all_rows(table).select(pl.col(column).cast(pl.String)).filter(~pl.col(column).is_in(sorted(known))).unique().collect()
         )
         for value in foreign[column]:
-            yield Finding(ERROR, f"{table}.{column}", f"{value!r} is not in its vocabulary", _REPORT)
+            yield Finding(ERROR, f"{table}.{column}", f"{value!r} is not an allowed value", _REPORT)
 
 
 def _states(live: LiveTables) -> Iterator[_Question]:
@@ -74,16 +74,16 @@ def _states(live: LiveTables) -> Iterator[_Question]:
         .group_by("collection", "operation", "host_key", "url_key")
         .agg(pl.col("url").n_unique().alias("n"), pl.col("url").first())
     ).filter(pl.col("n") > 1)
-    yield _Question("urls", "keys that two URLs share", collided, "url")
+    yield _Question("urls", "URLs with the same key", collided, "url")
     excluded = (pl.col("state") == UrlState.EXCLUDED.value) & ~pl.col("reason").is_in([reason.value for reason in Exclusion])
-    yield _Question("urls", "URLs that are excluded without a known reason", urls.filter(excluded), "url")
+    yield _Question("urls", "excluded URLs without a known reason", urls.filter(excluded), "url")
     never = (pl.col("state") == UrlState.VISITED.value) & pl.col("visited_at").is_null()
-    yield _Question("urls", "URLs that are visited, but not at any time", urls.filter(never), "url")
+    yield _Question("urls", "visited URLs without a time", urls.filter(never), "url")
     keys = ("collection", "host_key", "url_key")
     visits = live.all_rows("visits").filter(~pl.col("kind").is_in(list(KINDS_WITHOUT_ROWS)))
     unseen = urls.filter(pl.col("state") == UrlState.VISITED.value).join(visits, on=keys, how="anti")
-    yield _Question("urls", "URLs that are visited without a row in visits", unseen, "url")
-    yield _Question("visits", "visits of URLs without a state", visits.join(live.all_rows("urls"), on=keys, how="anti"), "url")
+    yield _Question("urls", "visited URLs without a row in visits", unseen, "url")
+    yield _Question("visits", "visits of URLs that are not in urls", visits.join(live.all_rows("urls"), on=keys, how="anti"), "url")
 
 
 def _host_counts(live: LiveTables) -> Iterator[_Question]:
@@ -116,21 +116,21 @@ def _host_counts(live: LiveTables) -> Iterator[_Question]:
         UrlState.VISITED: pl.col("visited") == pl.col("most_visited"),
     }
     for state, condition in right.items():
-        yield _Question("hosts", f"hosts that count another number of {state.value} URLs than there are", hosts.filter(~condition), "host")
+        yield _Question("hosts", f"hosts with a wrong number of {state.value} URLs", hosts.filter(~condition), "host")
 
 
 def _exchanges(live: LiveTables) -> Iterator[_Question]:
     visits, pages, links = live.all_rows("visits"), live.all_rows("pages"), live.all_rows("links")
     again = visits.group_by(*_EXCHANGE).agg(pl.len().alias("n"), pl.col("url").first()).filter(pl.col("n") > 1)
-    yield _Question("visits", "exchanges that are counted more than once", again, "url")
+    yield _Question("visits", "duplicate exchanges", again, "url")
     again = pages.group_by(*_EXCHANGE, ENTRY).agg(pl.len().alias("n"), pl.col("url").first()).filter(pl.col("n") > 1)
-    yield _Question("pages", "exchanges that became more than one page in one commit", again, "url")
+    yield _Question("pages", "exchanges with more than one page in one commit", again, "url")
     yield _Question("pages", "pages without a row in visits", pages.join(visits, on=_EXCHANGE, how="anti"), "url")
     source = ("host_key", "url_key")
     redirected = pl.col("kind") == LinkKind.REDIRECT.value
-    yield _Question("links", "links whose source is no page", links.filter(~redirected).join(pages, on=source, how="anti"), "source")
+    yield _Question("links", "links whose source is not a page", links.filter(~redirected).join(pages, on=source, how="anti"), "source")
     yield _Question(
-        "links", "redirects of a URL that was not visited", links.filter(redirected).join(visits, on=source, how="anti"), "source"
+        "links", "redirects from a URL that was not visited", links.filter(redirected).join(visits, on=source, how="anti"), "source"
     )
 
 
@@ -142,9 +142,11 @@ def _warc_places(live: LiveTables, workspace: Workspace) -> Iterator[Finding]:
         schema={"warc_file": pl.String, "size": pl.Int64},
     )
     placed = visits.join(committed, on="warc_file", how="left")
-    yield from _Question("visits", "visits in a WARC that is not committed", placed.filter(pl.col("size").is_null()), "warc_file").ask()
+    yield from _Question(
+        "visits", "visits in a WARC file that is not committed", placed.filter(pl.col("size").is_null()), "warc_file"
+    ).ask()
     outside = (pl.col("warc_offset") < 0) | (pl.col("warc_length") <= 0) | (pl.col("warc_offset") + pl.col("warc_length") > pl.col("size"))
-    yield from _Question("visits", "visits at a place outside their WARC", placed.filter(outside), "record_id").ask()
+    yield from _Question("visits", "visits whose position is outside their WARC file", placed.filter(outside), "record_id").ask()
 
 
 def _keys(live: LiveTables, table: str, column: str, identifier: Identifier, sample: int | None) -> Iterator[Finding]:
@@ -157,7 +159,7 @@ def _keys(live: LiveTables, table: str, column: str, identifier: Identifier, sam
         if not _identified(identifier, url, (partition, host, key)):
             wrong, example = wrong + 1, url
     if wrong:
-        yield Finding(ERROR, table, f"keys or partitions that the URL does not give: {wrong:,}, e.g. {example}", _REPORT)
+        yield Finding(ERROR, table, f"keys or partitions that do not match the URL: {wrong:,}, for example {example}", _REPORT)
 
 
 def _identified(identifier: Identifier, url: str, keys: tuple[int, int, int]) -> bool:
@@ -176,4 +178,4 @@ def _host_keys(live: LiveTables, identifier: Identifier) -> Iterator[Finding]:
         if (partition, key) != (identifier.partition(host or domain), host_key(host or domain))
     ]
     if wrong:
-        yield Finding(ERROR, "hosts", f"keys or partitions that the name does not give: {len(wrong):,}, e.g. {wrong[0]}", _REPORT)
+        yield Finding(ERROR, "hosts", f"keys or partitions that do not match the host: {len(wrong):,}, for example {wrong[0]}", _REPORT)

@@ -226,7 +226,7 @@ class Claim:
         try:
             entries = self.state.refresh()
         except EntriesGone as error:
-            raise ClaimLost(f"claim {self.entry} was out of touch for days: {error}; claim anew") from None
+            raise ClaimLost(f"claim {self.entry} was not renewed for days: {error}; claim again") from None
         for entry in entries:
             if entry.kind == PURGE:
                 self._storage.forget(entry.replaces)
@@ -273,7 +273,7 @@ def append(state: LogState, draft: Entry) -> Entry:
             state.require(draft.claim)
         objection = state.objection(draft)
         if objection:
-            raise NotLive(f"the entry was not written: {objection}; read the log again and start the job anew")
+            raise NotLive(f"the entry was not written: {objection}; read the log again and restart the job")
 
     def on_newer(entry: Entry) -> None:
         state.fold(entry)

@@ -117,9 +117,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
     try:
         document = json.loads(content.decode(), parse_constant=_no_number, parse_float=_number)
     except (ValueError, RecursionError):
-        raise WorkspaceError(
-            f"{where} is damaged: it is not JSON; restore it from a backup, or run `lycosa check` to see what it held"
-        ) from None
+        raise WorkspaceError(f"{where} is damaged: it is not JSON; restore it from a backup, or run `lycosa check` for details") from None
     if not isinstance(document, dict):
         raise WorkspaceError(f"{where} is damaged: it is not a JSON object; run `lycosa check`")
     if "digest" in document and content != sealed(content[: content.rfind(_SEAL)] + b"}"):
@@ -129,7 +127,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
     if kind not in KINDS or unknown:
         what = f"the kind {kind!r}" if kind not in KINDS else f"the field {unknown[0]!r}"
         raise NewerError(
-            f"{where} has {what}, which this program does not know: a newer Lycosa wrote it; upgrade with `pip install -U lycosa`"
+            f"{where} has {what}, which this version does not know: it was written by a newer version; upgrade with `pip install -U lycosa`"
         )
     try:
         entry = Entry(
@@ -156,7 +154,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WorkspaceError(f"{where} is damaged: {type(error).__name__}: {error}; run `lycosa check`") from None
     if entry.number != number:
-        raise WorkspaceError(f"{where} says that it is entry {entry.number}: the log's files were renamed or copied; run `lycosa check`")
+        raise WorkspaceError(f"{where} contains entry {entry.number}: log files were renamed or copied; run `lycosa check`")
     return entry
 
 
@@ -188,7 +186,7 @@ def _number(text: str) -> float:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON's")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _text(value: object) -> str:
@@ -220,7 +218,7 @@ def partitions_of(ranges: list[list[int]]) -> tuple[int, ...]:
     found: list[int] = []
     for first, last in ranges:
         if not 0 <= _integer(first) <= _integer(last) <= _HIGHEST_PARTITION:
-            raise ValueError(f"{first} to {last} are no partitions")
+            raise ValueError(f"{first} to {last} is not a range of partitions")
         found.extend(range(first, last + 1))
     return tuple(found)
 

@@ -30,10 +30,10 @@ def parse_rule(text: str) -> str:
         if kind in (HOST, DOMAIN) and value and not set(value) & set("/?#@ "):
             name = hostname(normalise(f"http://{value}/")).removesuffix(".")
             if not name or "*" in name:
-                raise UsageError(f"{text!r} excludes nothing: * stands for nothing here; domain:example.org holds for all hosts below it")
+                raise UsageError(f"{text!r} is not an exclusion: * is not allowed here; domain:example.org includes all its subdomains")
             return f"{kind}:{name}"
     except UrlError as error:
-        raise UsageError(f"{text!r} excludes nothing: {error}") from None
+        raise UsageError(f"{text!r} is not an exclusion: {error}") from None
     raise UsageError(f"{text!r} is not an exclusion: write host:NAME, domain:NAME or prefix:URL")
 
 

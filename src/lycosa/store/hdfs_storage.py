@@ -40,7 +40,7 @@ def open_at(scheme: str, rest: str) -> HdfsStorage:
     host, _, port = address.rpartition(":")
     path = path.strip("/")
     if not host or not port.isdigit() or not path:
-        raise UsageError(f"{scheme}:// names no place: write {scheme}://HOST:PORT/PATH, with the NameNode's HTTP port")
+        raise UsageError(f"{scheme}:// is incomplete: write {scheme}://HOST:PORT/PATH with the HTTP port of the NameNode")
     return HdfsStorage(scheme, host, int(port), inside(path, f"{scheme}://{address}"))
 
 
@@ -261,7 +261,7 @@ class HdfsStorage(RemoteStorage):
         if isinstance(failure, FileNotFoundError) or status == 404:
             raise FileNotFoundError(place)
         if isinstance(failure, PermissionError) or status in (401, 403):
-            raise StorageError(f"{place}: access is denied: check HADOOP_USER_NAME or HADOOP_DELEGATION_TOKEN, and the folder's owner")
+            raise StorageError(f"{place}: access denied: check HADOOP_USER_NAME or HADOOP_DELEGATION_TOKEN, and the owner of the folder")
         message = f"{place}: {type(failure).__name__}: {without_secrets(str(failure))}"
         raise _Passing(message) if isinstance(failure, requests.RequestException) else StorageError(message)
 

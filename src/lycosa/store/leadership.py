@@ -246,7 +246,7 @@ def require_no_leader(storage: Storage, clock: Clock | None = None, *, look_ever
         now = (newest_epoch(storage), storage.read(NOTE) or b"")
         if seen is not None and seen != now:
             raise OwnedError(
-                f"a cluster works in {storage.root} ({note.leader} on {note.host}, since {note.started_at}); "
+                f"a cluster crawl is running in {storage.root} ({note.leader} on {note.host}, since {note.started_at}); "
                 f"stop it, use its commands, or use another workspace (-w DIR)"
             )
         if seen is None:

@@ -148,9 +148,9 @@ class LiveTables:
         try:
             return context.execute(query).collect()
         except FileNotFoundError as error:
-            raise WorkspaceError(f"a table's file is missing: {_first_line(error)}; run `lycosa check`") from None
+            raise WorkspaceError(f"a table file is missing: {_first_line(error)}; run `lycosa check`") from None
         except pl.exceptions.PolarsError as error:
-            raise UsageError(f"the query cannot be answered: {_first_line(error)}; {_known(query)}") from None
+            raise UsageError(f"the SQL query failed: {_first_line(error)}; {_known(query)}") from None
 
     def _all(self, table: Table) -> pl.LazyFrame:
         files = self.state.files.get(table.name, [])
@@ -245,7 +245,7 @@ def _first_partition(file: LiveFile) -> int:
 def _table(name: str) -> Table:
     table = TABLES.get(name)
     if table is None:
-        raise UsageError(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
+        raise UsageError(f"unknown table {name!r}; the tables are {', '.join(TABLES)}")
     return table
 
 

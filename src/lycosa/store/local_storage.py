@@ -286,7 +286,7 @@ def inside(relative: str, root: str) -> str:
         WorkspaceError: it is absolute or leads out of it.
     """
     if relative.startswith("/") or ".." in relative.split("/"):
-        raise WorkspaceError(f"{relative!r} leads out of the workspace {root}: the log or a table is damaged; run `lycosa check`")
+        raise WorkspaceError(f"{relative!r} is outside the workspace {root}: the log or a table is damaged; run `lycosa check`")
     return relative
 
 

@@ -98,7 +98,9 @@ class Log:
             if present is None:
                 if self._was_written(number):
                     raise EntriesGone(_GONE.format(entry_path(number)))
-                raise failure or WorkspaceError(f"{entry_path(number)} was there and is gone: somebody deletes files in the log's folder")
+                raise failure or WorkspaceError(
+                    f"{entry_path(number)} was deleted while the log was read: do not delete files in the log folder"
+                )
             on_newer(present)
 
     def _was_written(self, number: int) -> bool:

@@ -152,13 +152,13 @@ class _Fold:
             )
             for file in self._written:
                 if self._storage.size(file.path) != file.bytes:  # somebody swept it: better to begin again
-                    raise NotLive(f"{file.path} is gone before it was named")
+                    raise NotLive(f"{file.path} was deleted before it was committed")
             self._report.entries.append(append(self._state, draft).number)
             done = True
             for folder in {os.path.dirname(file.path) for file in self._written}:
                 self._storage.settle(folder)
         except FileNotFoundError as error:
-            raise WorkspaceError(f"a table's file is missing: {error}; run `lycosa check`") from None
+            raise WorkspaceError(f"a table file is missing: {error}; run `lycosa check`") from None
         except pl.exceptions.PolarsError as error:
             raise WorkspaceError(f"a file of {self._table.name} cannot be read: {error}; run `lycosa check`") from None
         finally:

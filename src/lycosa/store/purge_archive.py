@@ -59,7 +59,7 @@ def copy_without(path: str, target: str, cut: Cut) -> None:
             while start < end:
                 chunk = source.read(min(_CHUNK, end - start))
                 if not chunk:
-                    raise OSError(f"{path} became shorter while it was copied")
+                    raise OSError(f"{path} was truncated while it was copied")
                 view = memoryview(chunk)
                 while view:
                     view = view[output.write(view) :]

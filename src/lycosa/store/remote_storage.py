@@ -229,7 +229,7 @@ class RemoteStorage(ABC):
             with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
                 list(pool.map(lambda name: self._fetch(f"{folder}/{name}", str(aside / name)), files))
             if any(os.stat(aside / name).st_size != size for name, size in files.items()):
-                raise StorageError(f"{self.root}/{relative}: its files do not have the sizes that its {_MANIFEST} says")
+                raise StorageError(f"{self.root}/{relative}: the file sizes differ from those in its {_MANIFEST}")
             with suppress(OSError):  # another process of this machine was first
                 os.rename(aside, target)
             self._drop_copies_beside(relative)
@@ -281,8 +281,8 @@ class RemoteStorage(ABC):
             self._remove(probe)
         if not refused:
             raise UsageError(
-                f"{self.root}: this store lets two writers create the same name (it passes over `If-None-Match: *`), so a workspace "
-                "there would lose commits; use one that does not, or a newer version of it"
+                f"{self.root}: this store ignores `If-None-Match: *`, so two writers can create the same object and a workspace "
+                "would lose commits; use another store, or a newer version of it"
             )
 
     def limit_cache(self, size: int) -> None:
@@ -314,7 +314,7 @@ class RemoteStorage(ABC):
         self._send(source, relative)
         due, found = os.stat(source).st_size, self.size(relative)
         if found != due:
-            raise StorageError(f"{self.root}/{relative}: {due} bytes were sent, and {found or 'none'} are there")
+            raise StorageError(f"{self.root}/{relative}: {due} bytes were sent, but {found or 'none'} are stored")
         return due
 
     def _is_ours(self, relative: str, content: bytes) -> bool:

@@ -56,7 +56,7 @@ def open_at(scheme: str, rest: str) -> S3Storage:
     """The storage at `BUCKET/PREFIX`. Raises UsageError if there is no bucket's name."""
     bucket, _, prefix = rest.strip("/").partition("/")
     if not bucket:
-        raise UsageError("s3:// names no bucket: write s3://BUCKET/PREFIX")
+        raise UsageError("s3:// has no bucket: write s3://BUCKET/PREFIX")
     return S3Storage(bucket, inside(prefix.strip("/"), f"s3://{bucket}"))
 
 
@@ -162,7 +162,7 @@ class S3Storage(RemoteStorage):
         while True:
             page = self._do(relative, "list_objects_v2", MaxKeys=PAGE, **request, **token)
             if not page.keys() & _OF_A_LISTING:
-                raise StorageError(f"{self.root}/{relative}: the store's answer to a listing says nothing of one")
+                raise StorageError(f"{self.root}/{relative}: the store returned an invalid listing")
             yield page
             if not page.get("IsTruncated"):
                 return

@@ -86,7 +86,7 @@ def read_snapshot(storage: Storage, number: int) -> Snapshot | None:
     try:
         document = json.loads(zstandard.ZstdDecompressor().decompress(body))
     except (ValueError, RecursionError, zstandard.ZstdError):
-        raise WorkspaceError(f"{snapshot_path(number)} is damaged: what it holds is no JSON; restore it from a backup") from None
+        raise WorkspaceError(f"{snapshot_path(number)} is damaged: it is not JSON; restore it from a backup") from None
     return Snapshot(number, attempts, document)
 
 
@@ -129,7 +129,7 @@ def _read_header(line: bytes, number: int) -> tuple[list[str], str]:
             return attempts, str(header["digest"])
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise WorkspaceError(f"{snapshot_path(number)} is damaged: its first line does not say what it is; restore it from a backup")
+    raise WorkspaceError(f"{snapshot_path(number)} is damaged: its first line is invalid; restore it from a backup")
 
 
 def _digest(body: bytes) -> str:

@@ -83,7 +83,7 @@ class LogState:
         except EntriesGone:
             if self.head:
                 raise
-            raise WorkspaceError("the log's first entries are deleted and no snapshot can be read: run `lycosa check`") from None
+            raise WorkspaceError("the first entries of the log are deleted, and no snapshot can be read: run `lycosa check`") from None
         for entry in entries:
             self.fold(entry)
         return entries
@@ -189,10 +189,12 @@ class LogState:
             return
         info = self.claims.get(claim)
         if info is None or info.released:
-            raise ClaimLost(f"claim {claim} was {'released' if info else 'never made'}: nothing may be written under it")
+            raise ClaimLost(f"claim {claim} {'was released' if info else 'does not exist'}: nothing can be committed with it")
         newer = max(self.holders.get(partition, 0) for partition in info.partitions)
         by = f"claim {newer} of worker {self.claims[newer].worker!r}" if newer else "a release"
-        raise ClaimLost(f"claim {claim} was outranked by {by}: uncommitted work is dropped; its WARC stays and the new owner replays it")
+        raise ClaimLost(
+            f"claim {claim} was replaced by {by}: uncommitted results are dropped; their WARC file is kept, and the new owner replays it"
+        )
 
     def unfruitful_claims(self, partitions: Iterable[int]) -> int:
         """How many claims in a row, up to now, took one of these partitions and ended without a commit or a release."""
@@ -266,8 +268,8 @@ class LogState:
             self._unfruitful = {int(partition): count for partition, count in document["unfruitful"].items()}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise NewerError(
-                f"the snapshot behind entry {snapshot.number} has a form that this program does not know "
-                f"({type(error).__name__}: {error}): a newer Lycosa wrote it; upgrade with `pip install -U lycosa`"
+                f"the snapshot after entry {snapshot.number} has a format that this version does not know "
+                f"({type(error).__name__}: {error}): it was written by a newer version; upgrade with `pip install -U lycosa`"
             ) from None
         self.head = snapshot.number
 

@@ -203,23 +203,22 @@ def open_storage(location: str) -> Storage:
             absolute = os.path.abspath(os.path.expanduser(path))
         except FileNotFoundError:
             raise UsageError(
-                "the current folder is no more: change to one that is there, or name the workspace by its whole path"
+                "the current folder was deleted: change to another folder, or specify the absolute path of the workspace"
             ) from None
         try:
             absolute.encode()
         except UnicodeEncodeError:
-            raise UsageError(f"{os.fsencode(absolute)!r} is no UTF-8, and tables cannot be read there: rename that folder") from None
+            raise UsageError(f"{os.fsencode(absolute)!r} is not valid UTF-8, so tables cannot be read there: rename the folder") from None
         return LocalStorage(absolute)
     name = scheme[1].lower()
     if name not in _REMOTE:
         raise UsageError(
-            f"a workspace cannot lie on {name}://: it can lie in a folder (also one that is mounted), on s3://BUCKET/PREFIX or on "
-            "webhdfs://HOST:PORT/PATH"
+            f"{name}:// cannot be used for a workspace: use a folder (mounted ones too), s3://BUCKET/PREFIX or webhdfs://HOST:PORT/PATH"
         )
     rest = location[len(scheme[0]) :]
     if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
         raise UsageError(
-            f"a workspace on {name}:// is named by its place alone, without user, password, ? or #: credentials come from the environment"
+            f"write the URL of a workspace on {name}:// without user, password, ? and #: credentials are read from the environment"
         )
     module, extra = _REMOTE[name]
     try:

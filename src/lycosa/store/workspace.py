@@ -58,7 +58,7 @@ class Workspace:
             raise UsageError(f"a workspace has 1 to {MOST_PARTITIONS} partitions, not {partitions}")
         storage = open_storage(root)
         if storage.size(FILE) is not None:
-            raise WorkspaceError(f"{storage.root} is a workspace already: use it as it is, or name another folder (-w DIR)")
+            raise WorkspaceError(f"{storage.root} is already a workspace: use it, or specify another folder with -w DIR")
         _require_free(storage)
         document = {
             "format": FORMAT,
@@ -75,9 +75,11 @@ class Workspace:
         except StorageError:
             raise
         except OSError as error:
-            raise WorkspaceError(f"{storage.root} cannot be made a workspace: {error.strerror}; name another folder with -w DIR") from None
+            raise WorkspaceError(
+                f"{storage.root} cannot be initialized as a workspace: {error.strerror}; specify another folder with -w DIR"
+            ) from None
         if not created:
-            raise WorkspaceError(f"{storage.root} was made a workspace by another process just now: call again to use it")
+            raise WorkspaceError(f"{storage.root} was just initialized as a workspace by another process: run the command again to use it")
         return cls.open(root)
 
     @classmethod
@@ -95,8 +97,8 @@ class Workspace:
             raise WorkspaceError(f"{storage.root} cannot be read as a workspace: {error.strerror}") from None
         if content is None:
             raise WorkspaceError(
-                f"{storage.root} is not a workspace: it has no {FILE}; name the right folder with -w DIR, "
-                f"or make one with `lycosa init` or `lycosa crawl URL`"
+                f"{storage.root} is not a workspace: it has no {FILE}; specify the right folder with -w DIR, "
+                f"or create one with `lycosa init` or `lycosa crawl URL`"
             )
         return _decode(storage, content)
 
@@ -154,8 +156,9 @@ class Workspace:
         """
         if self.normaliser != NORMALISER_VERSION:
             raise WorkspaceError(
-                f"{self.root} holds URLs as normaliser {self.normaliser} writes them, this program has {NORMALISER_VERSION}: it can "
-                f"be read and searched, but not crawled; crawl it with the Lycosa that made it, or import its WARCs into a new one"
+                f"{self.root} was created with URL normalisation {self.normaliser}, but this version has {NORMALISER_VERSION}: it can "
+                "be read and searched, but not crawled; crawl it with the version that created it, or import its WARC files "
+                "into a new workspace"
             )
         wanted = range(self.partitions) if partitions is None else sorted(set(partitions))
         if not wanted or wanted[0] < 0 or wanted[-1] >= self.partitions:
@@ -197,13 +200,14 @@ def _require_free(storage: Storage) -> None:
     try:
         names = storage.names(".")
     except NotADirectoryError:
-        raise WorkspaceError(f"{storage.root} is a file: name a folder with -w DIR") from None
+        raise WorkspaceError(f"{storage.root} is a file: specify a folder with -w DIR") from None
     if FOLDER in names and storage.names(FOLDER):
-        raise WorkspaceError(f"{storage.root} holds a log but no {FILE}: it is a damaged workspace; restore {FILE} from a backup")
+        raise WorkspaceError(f"{storage.root} has a log but no {FILE}: the workspace is damaged; restore {FILE} from a backup")
     foreign = [name for name in names if name != CONFIGURATION]
     if foreign:
         raise WorkspaceError(
-            f"{storage.root} is not empty and not a workspace (it holds {foreign[0]!r}): name a new folder with -w DIR, or empty this one"
+            f"{storage.root} is not empty and not a workspace (it contains {foreign[0]!r}): specify a new folder with "
+            "-w DIR, or empty this folder"
         )
 
 
@@ -218,9 +222,11 @@ def _decode(storage: Storage, content: bytes) -> Workspace:
         newer = isinstance(version, int) and version > FORMAT
         remedy = "upgrade with `pip install -U lycosa`" if newer else "it was not written by any released Lycosa"
         kind = NewerError if newer else WorkspaceError
-        raise kind(f"{where} says format {version!r}, this program knows {FORMAT}: {remedy}")
+        raise kind(f"{where} has format {version!r}, but this version needs format {FORMAT}: {remedy}")
     if document.get("hash") != HASH:
-        raise WorkspaceError(f"{where} says hash {document.get('hash')!r}, format {FORMAT} has {HASH}: restore it from a backup")
+        raise WorkspaceError(
+            f"{where} has the hash function {document.get('hash')!r}, but format {FORMAT} uses {HASH}: restore it from a backup"
+        )
     partitions, normaliser, suffixes = document.get("partitions"), document.get("normaliser"), document.get("suffix_list")
     if (
         not isinstance(partitions, int)

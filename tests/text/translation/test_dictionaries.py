@@ -92,7 +92,7 @@ def test_files_of_dictd(tmp_path: Path) -> None:
     (tmp_path / "x.dict.dz").write_bytes(b"no gzip")
     with pytest.raises(UsageError, match="cannot be read"):
         list(dictd(tmp_path / "x.index"))
-    with pytest.raises(UsageError, match="no dictionary"):
+    with pytest.raises(UsageError, match="not a dictd dictionary"):
         list(dictd(tmp_path / "absent.index"))
 
 
@@ -120,7 +120,7 @@ def test_translation_memories(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="entity"):
         list(tmx(path, "en", "de"))
     path.write_text(TMX[:300], encoding="utf-8")
-    with pytest.raises(UsageError, match="no TMX"):
+    with pytest.raises(UsageError, match="not a TMX file"):
         list(tmx(path, "en", "de"))
 
 
@@ -131,7 +131,7 @@ def test_texts_side_by_side(tmp_path: Path) -> None:
     other.write_text("c\nd\n")
     assert list(two_files(one, other)) == [("a", "c"), ("b", "d")]
     other.write_text("c\n")
-    with pytest.raises(UsageError, match="not as many lines"):
+    with pytest.raises(UsageError, match="different numbers of lines"):
         list(two_files(one, other))
 
 

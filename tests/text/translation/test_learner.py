@@ -95,7 +95,7 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
     sqlite3.connect(empty).close()
     empty.touch()
     for path in (broken, empty, tmp_path / "absent.sqlite"):
-        with pytest.raises(WorkspaceError, match="no table"):
+        with pytest.raises(WorkspaceError, match="not a translation table"):
             TranslationTable(path)
     later = table(tmp_path, "en", "de", Learned([("a", "b", 1.0)], {}, {}, 1), "later")
     later.close()

@@ -90,7 +90,7 @@ class LocalEngine:
             WorkError: the engine is closed.
         """
         if node not in ("", NODE):
-            raise UsageError(f"there is no node {node!r}: this machine is the only one")
+            raise UsageError(f"there is no node {node!r}: this machine is the only node")
         with self._lock:
             if self._closed:
                 raise WorkError(f"{name} cannot be started: the engine is closed")

@@ -90,7 +90,7 @@ def _carry_out(message: bytes, kept: Kept, where: str) -> tuple[bool, Outcome]:
     try:
         answered, method, arguments = pickle.loads(message)
     except Exception as error:  # noqa: BLE001 - whatever the arguments' own code raises is an answer
-        return True, Outcome(raised=WorkError(f"{where} cannot read what it was asked: {type(error).__name__}: {error}"))
+        return True, Outcome(raised=WorkError(f"{where} cannot read the request: {type(error).__name__}: {error}"))
     return answered, kept.call(method, arguments)
 
 
@@ -98,4 +98,4 @@ def _pickled(outcome: Outcome, where: str) -> bytes:
     try:
         return pickle.dumps(outcome)
     except Exception as error:  # noqa: BLE001 - as above
-        return pickle.dumps(Outcome(raised=WorkError(f"the answer of {where} cannot be sent: {type(error).__name__}: {error}")))
+        return pickle.dumps(Outcome(raised=WorkError(f"the response of {where} cannot be sent: {type(error).__name__}: {error}")))

@@ -57,7 +57,7 @@ class _Hands:
                 self._own.remote, why = None, str(error)
                 if self._ended:
                     break
-        raise WorkError(f"{name} of {item!r:.200} was tried {self._attempts} times, and each time its process died: {why}")
+        raise WorkError(f"{name} of {item!r:.200} failed {self._attempts} times because its process died: {why}")
 
     def end(self) -> None:
         with self._lock:

@@ -72,10 +72,10 @@ class LocalRemote:
             answer = wire.take(link, deadline)
         except TimeoutError:
             link.close()
-            raise Unreachable(f"{self._name} gave no answer within {timeout_s:g} s") from None
+            raise Unreachable(f"{self._name} did not respond within {timeout_s:g} s") from None
         except OSError:
             link.close()
-            raise Unreachable(f"{self._name} ended before it answered{self._why()}") from None
+            raise Unreachable(f"{self._name} ended before it responded{self._why()}") from None
         except BaseException:  # Ctrl-C: the answer must not be taken for that of the next call
             link.close()
             raise
@@ -153,7 +153,7 @@ class LocalRemote:
                 raise
             except OSError:
                 if self._note("gone").exists() or not os.path.isdir(self._folder):
-                    raise Unreachable(f"{self._name} is gone{self._why()}") from None
+                    raise Unreachable(f"{self._name} has ended{self._why()}") from None
             if deadline != math.inf and time.monotonic() + _RETRY_S >= deadline:
                 raise TimeoutError
             time.sleep(_RETRY_S)

@@ -60,7 +60,7 @@ class RayEngine:
             WorkError: the cluster cannot be reached, or does not let us in.
         """
         if address.startswith("ray://"):
-            raise UsageError(f"{address}: name the cluster's own address (HOST:PORT, usually port 6379), not that of its client server")
+            raise UsageError(f"{address}: specify the address of the cluster (HOST:PORT, usually port 6379), not that of its client server")
         self._install = install
         self._wanted = shipping.requirements()
         self._lock = threading.Lock()
@@ -142,8 +142,7 @@ class RayEngine:
                     outcome: Outcome = ray.get(reference)
                 except RayError as error:
                     raise WorkError(
-                        f"{name} of {item!r:.200} was tried {attempts} times, and each time its process or its node died "
-                        f"({type(error).__name__})"
+                        f"{name} of {item!r:.200} failed {attempts} times because its process or node died ({type(error).__name__})"
                     ) from None
                 value = outcome.unpack()
                 if reference == first:
@@ -169,8 +168,8 @@ class RayEngine:
                 )
         except (ConnectionError, RayError, RuntimeError) as error:
             raise WorkError(
-                f"the Ray cluster {address or 'of this machine'} cannot be joined: {error}; it must be up, this machine must be one of "
-                "its nodes (`ray start --address …`), and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH must hold its secret"
+                f"the Ray cluster {address or 'of this machine'} cannot be joined: {error}; it must be running, this machine must be "
+                "one of its nodes (`ray start --address …`), and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH must contain its token"
             ) from None
         finally:
             if threading.current_thread() is threading.main_thread():

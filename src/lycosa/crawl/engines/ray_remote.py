@@ -67,9 +67,9 @@ class RayRemote:
             reference = self._handle.call.remote(method, arguments)
             outcome: Outcome = ray.get(reference, timeout=None if timeout_s == math.inf else timeout_s)
         except GetTimeoutError:
-            raise Unreachable(f"{self._name} gave no answer within {timeout_s:g} s") from None
+            raise Unreachable(f"{self._name} did not respond within {timeout_s:g} s") from None
         except RayActorError as error:
-            raise Unreachable(f"{self._name} is gone: {_short(error)}") from None
+            raise Unreachable(f"{self._name} has ended: {_short(error)}") from None
         except RayError as error:
             raise Unreachable(f"{self._name} cannot be reached: {_short(error)}") from None
         return outcome.unpack()

@@ -93,8 +93,8 @@ def _install(wanted: Sequence[str], folder: Path) -> None:
         called = subprocess.run([*command, *wanted], capture_output=True, text=True, check=False)
         if called.returncode:
             raise WorkError(
-                f"what Lycosa needs cannot be installed on this node: {called.stderr.strip()[-500:]}; "
-                "install lycosa there yourself, or mend pip, and set cluster.install"
+                f"the packages that Lycosa needs cannot be installed on this node: {called.stderr.strip()[-500:]}; "
+                "install lycosa there manually, or fix pip, and set cluster.install"
             )
         done.touch()
 

@@ -33,7 +33,7 @@ def dictd(path: Path) -> Iterator[Entry]:
     index = Path(f"{base}.index")
     text = next((found for found in (Path(f"{base}.dict.dz"), Path(f"{base}.dict")) if found.is_file()), None)
     if text is None or not index.is_file():
-        raise UsageError(f"{path} is no dictionary of dictd: {base}.index and {base}.dict.dz must be there")
+        raise UsageError(f"{path} is not a dictd dictionary: {base}.index and {base}.dict.dz must exist")
     try:
         content = _read(text)
         rows = index.read_text(encoding="utf-8").splitlines()
@@ -45,7 +45,7 @@ def dictd(path: Path) -> Iterator[Entry]:
             continue
         start, length = _number(cells[1]), _number(cells[2])
         if start is None or length is None or start + length > len(content):
-            raise UsageError(f"{index} is damaged: {row[:80]!r} names no place in {text.name}")
+            raise UsageError(f"{index} is damaged: {row[:80]!r} is not a position in {text.name}")
         yield from _entries(cells[0].strip(), content[start : start + length].decode("utf-8", "replace"))
 
 
@@ -53,7 +53,7 @@ def _read(path: Path) -> bytes:
     with gzip.open(path) if path.suffix == ".dz" else path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise UsageError(f"{path} holds more than {MOST_BYTES >> 20} MiB of text")
+        raise UsageError(f"{path} contains more than {MOST_BYTES >> 20} MiB of text")
     return content
 
 

@@ -33,7 +33,10 @@ def two_files(one: Path, other: Path) -> Iterator[Pair]:
     with one.open(encoding="utf-8", errors="replace") as first, other.open(encoding="utf-8", errors="replace") as second:
         for here, there in itertools.zip_longest(first, second):
             if here is None or there is None:
-                raise UsageError(f"{one} and {other} have not as many lines: they must be translations line by line")
+                raise UsageError(
+                    f"{one} and {other} have different numbers of lines: each line must be the "
+                    "translation of the same line in the other file"
+                )
             yield from kept(here, there)
 
 
@@ -54,9 +57,9 @@ def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
             reader.feed(b"", last=True)
             yield from reader.taken(source, target)
     except expat.ExpatError as error:
-        raise UsageError(f"{path} is no TMX: {error}") from None
+        raise UsageError(f"{path} is not a TMX file: {error}") from None
     except _EntityDeclared as error:
-        raise UsageError(f"{path} declares the entity {error}: refused, since such files can grow without end") from None
+        raise UsageError(f"{path} declares the entity {error}: not allowed, because entities can expand without limit") from None
 
 
 def kept(one: str, other: str) -> Iterator[Pair]:

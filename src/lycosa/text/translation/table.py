@@ -122,7 +122,7 @@ class TranslationTable:
             self._closing = weakref.finalize(self, self._database.close)
             self.info = _read_info(self._database, path)
         except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
-            raise WorkspaceError(f"{path} is no table of translations, or damaged: {error}; make it anew") from None
+            raise WorkspaceError(f"{path} is not a translation table, or is damaged: {error}; create it again") from None
 
     def close(self) -> None:
         self._closing()
@@ -171,13 +171,13 @@ class TranslationTable:
         try:
             return self._database.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise WorkspaceError(f"{self._path} is damaged: {error}; make it anew") from None
+            raise WorkspaceError(f"{self._path} is damaged: {error}; create it again") from None
 
 
 def _read_info(database: sqlite3.Connection, path: Path) -> TableInfo:
     values = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM about")}
     if values["format"] != FORMAT:
-        raise WorkspaceError(f"{path} is a table of format {values['format']!r}, this program knows {FORMAT}: make it anew")
+        raise WorkspaceError(f"{path} is a table of format {values['format']!r}, but this version needs format {FORMAT}: create it again")
     return TableInfo(**values | {"analyzers": tuple(values["analyzers"])})
 
 
